@@ -115,7 +115,7 @@ def embedded(hash_: str, here: str) -> str:
     return (
         f'<iframe class="play" src="{place}#{shown}" height="{height}" loading="lazy" title="The simulator">'
         "</iframe>\n\n"
-        f'<p><a href="{place}#{re.sub(r"&?view=[a-z]+", "", hash_)}">Open it on a page of its own</a></p>'
+        f'<p><a href="{place}#{re.sub(r"&?view=[a-z]+", "", shown)}">Open it on a page of its own</a></p>'
     )
 
 
