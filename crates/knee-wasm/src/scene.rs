@@ -308,11 +308,11 @@ impl Scene {
         for SceneChange { at, to } in &self.changes {
             let link = |key: &str, value: String| format!("link = \"{LINK}\"\n{key} = {value}\n");
             let changed = match to {
-                To::Rate(rate) => vec![link("rate", format!("\"{}\"", bit_rate(rate)))],
+                To::Rate(rate) => vec![link("rate", format!("\"{}\"", bit_rate(*rate)))],
                 To::Buffer(packets) => vec![link("limit", format!("\"{packets} packets\""))],
                 To::Loss(loss) => vec![link("loss", format!("{loss:?}"))],
                 To::Rtt(rtt) => {
-                    let each = |i| format!("flow = \"{}\"\nrtt = \"{}\"\n", label(i), time(rtt));
+                    let each = |i| format!("flow = \"{}\"\nrtt = \"{}\"\n", label(i), time(*rtt));
                     self.without_own_rtt().map(each).collect()
                 }
             };
