@@ -136,7 +136,7 @@ class Bar:
         share = seen / self._lines.total()
         if line and share > 0.5:
             complain(
-                f"{self._name} is at {fraction:.1%} after {passed:.0f} s; {line} takes {share:.0%} of the time. "
+                f"{self._name} is at {100 * fraction:.1f} % after {passed:.0f} s; {line}, takes {100 * share:.0f} % of the time. "
                 "Ctrl-C ends it."
             )
 
