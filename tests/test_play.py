@@ -262,7 +262,8 @@ def test_while_paused_a_slider_takes_arrow_keys_and_a_drag(width: int) -> None:
           const slider = document.getElementById("rate");
           slider.scrollIntoView({ block: "center", behavior: "instant" });
           const { left, top, width, height } = slider.getBoundingClientRect();
-          return { left: left + (slider.value / 1000) * (width - 16) + 8, right: left + 0.8 * width, y: top + height / 2 };
+          const thumb = left + (slider.value / 1000) * (width - 16) + 8;
+          return { left: thumb, right: left + 0.8 * width, y: top + height / 2 };
         })()""")
         # From the thumb to the right, in steps, as a hand does.
         tab.call(

@@ -601,7 +601,11 @@ function wire() {
       state.dragging = key;
       move(key, moved((at) => valueOf(key, at), (value) => positionOf(key, value), controlled()[key], Number(slider.value)));
     };
-    slider.onchange = () => Object.assign(state, { dragging: null, changed: null });
+    slider.onchange = () => {
+      Object.assign(state, { dragging: null, changed: null });
+      // The next key may come before the next frame.
+      showControls(controlled());
+    };
   }
   $("queue").onchange = () => {
     state.scene.queue = $("queue").value;

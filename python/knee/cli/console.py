@@ -136,8 +136,8 @@ class Bar:
         share = seen / self._lines.total()
         if line and share > 0.5:
             complain(
-                f"{self._name} is at {100 * fraction:.1f} % after {passed:.0f} s; {line}, takes {100 * share:.0f} % of the time. "
-                "Ctrl-C ends it."
+                f"{self._name} is at {100 * fraction:.1f} % after {passed:.0f} s; {line}, takes {100 * share:.0f} % of "
+                "the time. Ctrl-C ends it."
             )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
