@@ -20,7 +20,6 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from knee.errors import InputError, KneeError, RunError
-from knee.own import where
 from knee.system.text import to_json, visible
 
 if TYPE_CHECKING:
@@ -127,6 +126,8 @@ class Bar:
         self._progress.update(self._task, completed=fraction, description=done)
 
     def _look(self, fraction: float) -> None:
+        from knee.own import where
+
         self._lines[where.of_classes()] += 1
         passed = time.perf_counter() - self._begin
         if passed < self._says_s:
