@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,9 +20,13 @@ import pytest
 
 import ordinary_user
 from knee.errors import InputError, RunError, ScenarioError
+from knee.grounds import GROUNDS
+from knee.grounds.ground import Request
 from knee.grounds.host import inside, refuse, shell
 from knee.grounds.host.host import ROOTLESS, Host
+from knee.grounds.host.lab import Session
 from knee.scenario import from_dict
+from knee.view.report import page
 
 _Scenario = Callable[..., dict[str, Any]]
 _LACKS = "; ".join(part.what for part in (*Host().missing(), *inside.missing()))
@@ -86,11 +92,52 @@ def test_a_scenario_that_the_ground_cannot_run_is_refused_by_name(scenario: _Sce
         shell.run(from_dict(scenario(flows=flows)), ["sh"])
 
 
-def test_a_switch_that_is_late_gives_no_figures(scenario: _Scenario) -> None:
-    told = from_dict(scenario())
-    shell.check_late(told, {"behind": 10, "departures": 1000})
-    with pytest.raises(RunError, match="11 of 1000 packets left the switch more than 1 ms late"):
-        shell.check_late(told, {"behind": 11, "departures": 1000})
+def test_a_late_switch_is_told_at_once_and_once(scenario: _Scenario) -> None:
+    said: list[str] = []
+    seen: list[Any] = []
+    ground = shell.Shell(Session([], None, 1, 0, "reno", ecn=False, user=(0, 0), pasta=None), seen.append, said.append)
+    for behind in (10, 11, 12):
+        ground._tell({"behind": behind, "departures": 1000})
+    assert said == [
+        "11 of 1000 packets left the switch more than 1 ms late so far; RTTs and delays of this run will be left out."
+    ]
+    assert len(seen) == 3
+
+
+def test_a_late_switch_leaves_what_arrived_and_was_lost(scenario: _Scenario, tmp_path: Path) -> None:
+    """It left nothing at all: an upload of minutes for one late second."""
+    probes = [{"label": "probe", "rtt": "20 ms"}]
+    loaded = from_dict(
+        scenario(
+            probes=probes,
+            flows=[*scenario()["flows"], {"traffic": {"kind": "udp", "preset": "game-60hz"}, "rtt": "20 ms"}],
+        )
+    )
+    measured = GROUNDS["sim"].measure(loaded, Request(tmp_path))
+    measured = dataclasses.replace(measured, about={"switch": {"behind": 11, "departures": 1000}})
+    whole, kept = (each.result("host", "2026-01-01T00:00:00") for each in (measured, shell.without_times(measured)))
+    for name in ("goodput_mbps", "loss", "drops", "utilization", "jain"):
+        assert kept.summary["run"][name] == whole.summary["run"][name] is not None
+    assert whole.summary["run"]["latency_p50_ms"] is not None
+    times = {name: value for name, value in _numbers(kept.summary) if re.search("rtt|delay|latency|owd|jitter", name)}
+    assert {name for name, value in times.items() if value is not None} <= {"base_rtt_ms"}
+    assert kept.samples["rtt_mean_ms"].null_count() == kept.samples.height
+    assert kept.summary["remarks"][0].startswith(
+        "This machine does not carry the scenario in real time: 11 of 1000 packets left the switch more than 1 ms late,"
+    )
+    assert "RTT" in page(kept)
+
+
+def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float | None]]:
+    """All numbers of a summary, and what is null, by their last key."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _numbers(inner, name)
+    elif value is None or isinstance(value, int | float):
+        yield name, value
 
 
 def test_what_keeps_users_out_is_named_with_its_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
