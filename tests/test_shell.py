@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +26,7 @@ import ordinary_user
 from knee.errors import InputError, RunError, ScenarioError
 from knee.grounds import GROUNDS
 from knee.grounds.ground import Request
-from knee.grounds.host import inside, refuse, shell
+from knee.grounds.host import inside, refuse, shell, traffic
 from knee.grounds.host.host import ROOTLESS, Host
 from knee.grounds.host.lab import Session
 from knee.scenario import from_dict
@@ -99,7 +103,8 @@ def test_a_late_switch_is_told_at_once_and_once(scenario: _Scenario) -> None:
     for behind in (10, 11, 12):
         ground._tell({"behind": behind, "departures": 1000})
     assert said == [
-        "11 of 1000 packets left the switch more than 1 ms late so far; RTTs and delays of this run will be left out."
+        "11 of 1000 packets left the switch more than 1 ms late so far; if it stays above 1 %, the result has no RTTs "
+        "and delays."
     ]
     assert len(seen) == 3
 
@@ -138,6 +143,40 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float | None]]:
             yield from _numbers(inner, name)
     elif value is None or isinstance(value, int | float):
         yield name, value
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_side_that_learns_of_the_end_later_is_not_broken_by_the_others_reset(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, of five uploads beside a flow four left no result."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    receiver = {"flow": 0, "port": port, "buffer": 1 << 20, "clamp": 0}
+    side = traffic.Side({"rootless": True, "send": [], "receive": [receiver]})
+    side.told |= {"duration": 60 * 10**9, "interval": 10**8, "poll": 10**7, "warmup": 0}
+    reader, writer = os.pipe()
+    given = os.fdopen(reader)
+    monkeypatch.setattr(sys, "stdin", given)
+    monkeypatch.setattr(traffic, "_MOMENT_MS", 10_000 if ends else 100)
+
+    def other() -> None:
+        with socket.create_connection(("127.0.0.1", port)) as sender:
+            time.sleep(0.1)
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        time.sleep(0.3)
+        if ends:
+            os.write(writer, f"{time.monotonic_ns()}\n".encode())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with contextlib.nullcontext() if ends else pytest.raises(ConnectionResetError):
+        side.run(time.monotonic_ns())
+    for flow in side.receivers:
+        flow.socket.close()
+    thread.join()
+    os.close(writer)
+    given.close()
 
 
 def test_what_keeps_users_out_is_named_with_its_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -127,15 +127,13 @@ class Shell(Host):
         #: The program's exit code, once it has ended.
         self.code = 0
 
-    def run(self, scenario: Scenario, request: Request, command: str | None = None) -> Result:
-        """As any run; the flow of the program, which may send nothing for as long as it wants, is named so."""
-        result = super().run(scenario, request, command)
-        result.summary["flows"][self._session.flow]["transport"] = PROGRAM_CC
-        return result
-
     def measure(self, scenario: Scenario, request: Request) -> Measured:
-        """Runs the program; where the switch was late, without the times that are this machine's."""
+        """Runs the program; where the switch was late, without the times that are this machine's.
+
+        The program's flow, which may send nothing for as long as it wants, is named so.
+        """
         measured = super().measure(scenario, request)
+        measured.output["flows"][self._session.flow]["transport"] = PROGRAM_CC
         return without_times(measured) if late(measured.about["switch"]) else measured
 
     def observe(self, scenario: Scenario, request: Request | None = None) -> Seen:
@@ -155,7 +153,7 @@ class Shell(Host):
         if self._live is not None:
             self._live(report)
         if self._remark is not None and late(report):
-            self._remark(f"{_late_words(report)} so far; RTTs and delays of this run will be left out.")
+            self._remark(f"{_late_words(report)} so far; if it stays above 1 %, the result has no RTTs and delays.")
             self._remark = None
 
 
