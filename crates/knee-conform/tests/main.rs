@@ -1,0 +1,3 @@
+//! Vectors with knee's own algorithms and with programs.
+
+mod own;

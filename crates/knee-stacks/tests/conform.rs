@@ -1,0 +1,59 @@
+//! quinn's and noq's controllers by the vectors; and a tool for those who write vectors.
+
+use knee_conform::{Implementation, Own, Suite, Verdict, conform, details, play_watched, read};
+use knee_core::{Params, Value};
+use knee_quic::conform::{Controllers, Factory};
+use knee_quic::proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
+use knee_stacks::noq;
+use std::sync::Arc;
+
+/// An implementation by its name: knee's algorithm of a suite, quinn's, noq's.
+fn named(name: &str, suite: &Suite) -> Box<dyn Implementation> {
+    let quinn = |make: fn() -> Factory| -> Box<dyn Implementation> { Box::new(Controllers::new(name, Arc::new(make))) };
+    match name {
+        "quinn:cubic" => quinn(|| Arc::new(CubicConfig::default())),
+        "quinn:reno" => quinn(|| Arc::new(NewRenoConfig::default())),
+        "quinn:bbr" => quinn(|| Arc::new(BbrConfig::default())),
+        "knee" => {
+            let entry = knee_cc::find(suite.own).unwrap();
+            let params = suite.param.map(|(name, value)| (name, Value::Choice(value)));
+            Box::new(Own::new(entry, Params::resolve(entry.params, params).unwrap()))
+        }
+        name => Box::new(noq::conform::Controllers::named(name).unwrap()),
+    }
+}
+
+/// Plays a file's vectors: `KNEE_VECTORS=file KNEE_WHO=knee,noq:bbr3 [KNEE_TRACE=id]`.
+#[test]
+#[ignore = "a tool: it needs a file of vectors"]
+fn a_file_of_vectors() {
+    let var = |name: &str| std::env::var(name).unwrap_or_default();
+    let (file, trace) = (var("KNEE_VECTORS"), var("KNEE_TRACE"));
+    let vectors = read(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+    for who in var("KNEE_WHO").split(',') {
+        let (mut passed, mut all) = (0, 0);
+        for vector in vectors.iter().filter(|vector| trace.is_empty() || vector.id == trace) {
+            let implementation = named(who, Suite::find(vector.algorithm()).unwrap());
+            let mut before = String::new();
+            let mut watch = |step: usize, noted: &knee_conform::Noted| {
+                let values: Vec<_> = noted.iter().map(|(key, value)| format!("{key} {value:.3}")).collect();
+                let round = format!("{step} {:?}", noted.get(&knee_conform::Key::Round));
+                if !trace.is_empty() && (round != before || var("KNEE_ALL") != "") {
+                    println!("  {step}: {}", values.join("  "));
+                    before = round;
+                }
+            };
+            let verdict = play_watched(vector, &*implementation, Some(&mut watch));
+            (passed, all) = (passed + usize::from(verdict == Verdict::Pass), all + 1);
+            println!("{who:<12} {:<12} {} {}", verdict.name(), vector.id, details(&verdict));
+        }
+        println!("{who}: {passed} of {all}\n");
+    }
+}
+
+#[test]
+fn all_of_them_run() {
+    for (suite, who) in [("cubic", "quinn:cubic"), ("bbr", "noq:bbr3"), ("newreno", "noq:reno")] {
+        println!("{}", conform(suite, &*named(who, Suite::find(suite).unwrap())).unwrap());
+    }
+}
