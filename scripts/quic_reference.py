@@ -1,14 +1,15 @@
 """Flows of the simulator over QUIC beside the real stack: sudo python scripts/quic_reference.py [CASE...].
 
-The stack is quinn as its authors ship it (``crates/knee-quic/examples/quic_peer.rs``), on tokio and UDP sockets, behind
-``knee shell`` on the running kernel. The other side is ``knee run`` of the same file, on the grounds ``sim`` and, for
-noq, which has no such program here, ``host``: noq's own connections on sockets. Prints Markdown. Real time misleads on
-a machine that is busy: a row of a run with over 0.5 % of packets late says so.
+The stack is quinn as its authors ship it (``crates/knee-quic/examples/quic_transfer.rs``), on tokio and UDP sockets,
+behind ``knee shell`` on the running kernel. The other side is ``knee run`` of the same file, on the grounds ``sim``
+and, for noq, which has no such program here, ``host``: noq's own connections on sockets. Prints Markdown. Real time
+misleads on a machine that is busy: a row of a run with over 0.5 % of packets late says so.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import knee
 from knee.scenario import from_dict
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "target" / "release" / "examples" / "quic_peer"
+PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release" / "examples" / "quic_transfer"
 PORT = 4433
 #: Windows of quinn that ``[quic]`` does not have by default.
 WINDOWS = {"stream_receive_window": "1250 kB"}
@@ -113,7 +114,7 @@ def real(case: Case, folder: Path) -> str:
     flow = {"cc": "cubic", "rtt": f"{case.rtt_ms} ms", "label": "real"}
     told = {"duration": f"{case.seconds + 5} s", "link": case.link, "flows": [flow]}
     file.write_text(dumps(from_dict(told).plain()), encoding="utf-8")
-    words = [str(PROGRAM), "send", "$KNEE_SERVER_ADDRESS", str(certificate), case.cc, *case.words]
+    words = [str(PROGRAM), "send", "$KNEE_SERVER_ADDRESS", str(certificate), f"quinn:{case.cc}", *case.words]
     send = (
         f"while [ ! -s {certificate} ]; do sleep 0.1; done; KNEE_SERVER_ADDRESS=$KNEE_SERVER:{PORT}; {' '.join(words)}"
     )
@@ -144,9 +145,9 @@ def main(names: list[str]) -> None:
     """Runs the cases and prints the table."""
     if unknown := [name for name in names if name not in CASES]:
         sys.exit(f"no case {unknown[0]!r}; expected one of {', '.join(CASES)}")
-    build = ["cargo", "build", "--quiet", "--release", "-p", "knee-quic", "--example", "quic_peer"]
+    build = ["cargo", "build", "--quiet", "--release", "-p", "knee-quic", "--example", "quic_transfer"]
     # Optimisation at link time takes minutes, and nothing here waits for a processor.
-    build += ["--config", "profile.release.lto=false"]
+    build += ["--config", 'profile.release.lto="off"']
     subprocess.run(build, cwd=ROOT, check=True)
     print("| case | controller | quinn behind `knee shell` | `sim` | noq, `sim` | noq, `host` |")
     print("|---|---|---|---|---|---|")

@@ -74,6 +74,8 @@ def scenario(number: int) -> Table:
     dice = random.Random(f"{number}, the other keys")
     while dice.random() < 0.6:
         made = _with_another(dice, made)
+    if "tcp" in made and dice.random() < 0.3:
+        made["tcp"] |= dice.choice([{"receive_offload": f"{dice.choice([1, 600])} us"}, {"trace_rtt": True}])
     return made
 
 

@@ -32,25 +32,29 @@ MEAN: dict[float, Bounds] = {
     0.05: ((0.92, 1.10), (0.90, 1.10)),
     0.1: ((0.92, 1.15), (0.90, 1.10)),
 }
-LOSSY = {0.01, 0.05, 0.1}
 GOODPUT, RTT = {"goodput"}, {"rtt"}
-#: What does not hold them: with which loss, in which figures, and why as far as it is known.
-EXCEPTIONS: dict[str, tuple[set[float], set[str], str]] = {
-    "lola": (set(MEAN), GOODPUT | RTT, "over TCP it takes the wait of an ACK for a queue; QUIC tells the wait"),
-    "copa": ({0.0}, GOODPUT | RTT, "1.06 in the mean, 0.93 to 1.3; not known"),
-    "vegas": ({0.0}, RTT, "a queue of the start may stay over either: 0.58 to 2.15"),
-    "c4": (set(MEAN), RTT, "Initial's queue may stay over either: 0.41 to 1.62 of the RTT"),
-    "bbr": ({0.05, 0.1}, RTT, "0.81 to 1; not known"),
-    "bbr3": ({0.05, 0.1}, GOODPUT | RTT, "draws its probes: 0.56 to 1.48, 0.93 and 1.07 in the mean"),
-    "vivace": ({0.05, 0.1}, GOODPUT, "random losses decide its probes of a few packets: 0.43 to 1.17"),
-    "westwood": (LOSSY, GOODPUT, "0.81 in the mean at 1 %; not shown"),
-    "illinois": (LOSSY, GOODPUT, "leaps between two modes: 0.16 to 1.39"),
-    "nv": ({0.05, 0.1}, GOODPUT | RTT, "over TCP it keeps a queue there; not known"),
+Exceptions = dict[str, tuple[set[float], set[str], str]]
+#: What does not hold them on one network: with which loss, in which figures, and why as far as it is known.
+EXCEPTIONS: Exceptions = {
+    "lola": ({0.0, 0.05, 0.1}, GOODPUT, "over TCP it takes the wait of an ACK for a queue; QUIC tells the wait"),
+    "copa": ({0.0}, GOODPUT, "it leaves up to 42 % of the link free over TCP; not known"),
+    "cdg": ({0.0}, GOODPUT, "backs off by chance: 0.86 to 1.22, 1.00 in the mean"),
+    "c4": ({0.0}, GOODPUT | RTT, "Initial's queue may stay over either: 0.42 to 1.76 of the RTT, 0.93 of the goodput"),
+    "vivace": ({0.05, 0.1}, GOODPUT, "random losses decide its probes of a few packets: 0.32 to 1.34"),
+    "illinois": ({0.01, 0.05, 0.1}, GOODPUT, "compares delays with the greatest, from which QUIC takes an ACK's wait"),
+}
+#: The same for the means.
+MEAN_EXCEPTIONS: Exceptions = {
+    "copa": ({0.0}, GOODPUT, "1.07; not known"),
+    "illinois": ({0.01, 0.05, 0.1}, GOODPUT, "0.74, 0.67 and 0.76; explained in part, as above"),
+    "nv": ({0.1}, GOODPUT, "1.23; not known"),
+    "vivace": ({0.1}, GOODPUT, "0.73 with a standard error of 0.19; not known"),
+    "westwood": ({0.01, 0.05}, GOODPUT, "0.86: the window falls at once over QUIC, and a recovery takes longer"),
 }
 
 
-def _check(cc: str, loss: float, seen: dict[str, float], bounds: dict[float, Bounds]) -> None:
-    losses, figures, _ = EXCEPTIONS.get(cc, (set(), set(), ""))
+def _check(cc: str, loss: float, seen: dict[str, float], bounds: dict[float, Bounds], exceptions: Exceptions) -> None:
+    losses, figures, _ = exceptions.get(cc, (set(), set(), ""))
     for (figure, value), (least, most) in zip(seen.items(), bounds[loss], strict=True):
         if loss not in losses or figure not in figures:
             assert least < value < most, (cc, loss, seen)
@@ -60,16 +64,15 @@ def _check(cc: str, loss: float, seen: dict[str, float], bounds: dict[float, Bou
 def test_an_algorithm_has_over_quic_its_goodput_and_delay_over_tcp(cc: str) -> None:
     for network in quic_tcp.networks(6):
         seen = quic_tcp.ratio(cc, network)
-        _check(cc, network.loss, {"goodput": seen.goodput, "rtt": seen.rtt}, ONE)
+        _check(cc, network.loss, {"goodput": seen.goodput, "rtt": seen.rtt}, ONE, EXCEPTIONS)
 
 
 @pytest.mark.long
-@pytest.mark.xfail(strict=False, reason="BBRv3 misses it, and not all others were run to the end")
 @pytest.mark.parametrize("cc", quic_tcp.able())
 def test_so_it_has_in_the_mean_over_many_networks(cc: str) -> None:
-    """A thousand networks for all algorithms."""
-    all_seen = [quic_tcp.ratio(cc, network) for network in quic_tcp.networks(1000 // len(quic_tcp.able()))]
+    """A thousand networks for all algorithms; each with loss has three seeds, since one leaves much to chance."""
+    networks = list(quic_tcp.networks(quic_tcp.NETWORKS))
     for loss in MEAN:
-        seen = [each for each in all_seen if each.network.loss == loss]
+        seen = [each for network in networks if network.loss == loss for each in quic_tcp.ratios(cc, network)]
         means = {figure: quic_tcp.mean([getattr(each, figure) for each in seen]) for figure in ("goodput", "rtt")}
-        _check(cc, loss, means, MEAN)
+        _check(cc, loss, means, MEAN, MEAN_EXCEPTIONS)

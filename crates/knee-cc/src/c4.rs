@@ -483,7 +483,8 @@ impl C4 {
 
     fn apply(&self, control: &mut Control) {
         control.pacing_rate = Some(Rate::from_bps(truncated(self.rate() * 8.0)).max(Rate::from_bps(1)));
-        control.cwnd = truncated_u32((self.window() / self.mss).round().clamp(2.0, LARGEST));
+        // Up: the authors' sender lets a packet go while no more than the window is in flight.
+        control.cwnd = truncated_u32((self.window() / self.mss).ceil().clamp(2.0, LARGEST));
         control.phase = self.phase as u8;
     }
 }

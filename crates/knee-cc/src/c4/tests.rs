@@ -124,11 +124,11 @@ fn rate_and_window_are_alpha_times_the_nominal_ones() {
         let mut control = Control::initial(10);
         c4.apply(&mut control);
         assert_eq!(control.pacing_rate, Some(Rate::from_bps((alpha * 1.6e8) as u64)));
-        assert_eq!(control.cwnd, (alpha * 2e7_f64 * room / 1448.0).round() as u32);
+        assert_eq!(control.cwnd, (alpha * 2e7_f64 * room / 1448.0).ceil() as u32);
     }
 }
 
-/// 1,448 bytes in 100 ms: a window of 1.1 packets, which 17/16 do not change, and 116 kbit/s.
+/// 1,448 bytes in 100 ms: a window of 2.2 packets lets three go, which 17/16 do not change; and 116 kbit/s.
 #[test]
 fn a_probe_sends_a_packet_more_at_least_and_initial_a_mbit_per_second() {
     let mut c4 = C4 { nominal_rate: 14_480.0, nominal_max_rtt: 0.2, ..c4() };
@@ -138,7 +138,7 @@ fn a_probe_sends_a_packet_more_at_least_and_initial_a_mbit_per_second() {
         c4.apply(&mut control);
         control.cwnd
     });
-    assert_eq!(cwnds, [2, 3]);
+    assert_eq!(cwnds, [3, 4]);
     c4.enter(Phase::Initial, &View::INITIAL);
     c4.apply(&mut control);
     assert_eq!(control.pacing_rate, Some(Rate::from_bps(1_048_576)));
