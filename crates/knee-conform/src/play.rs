@@ -65,7 +65,7 @@ pub enum Verdict {
     /// A vector that has to pass before does not.
     After {
         /// That.
-        vector: String,
+        vector_before: String,
     },
 }
 

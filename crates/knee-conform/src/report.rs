@@ -66,7 +66,7 @@ pub fn judge<E>(
         look()?;
         let passed = |id: &String| judged.iter().any(|one| one.vector == *id && one.verdict == Verdict::Pass);
         let verdict = match vector.after.iter().find(|id| !passed(id)) {
-            Some(before) => Verdict::After { vector: before.clone() },
+            Some(before) => Verdict::After { vector_before: before.clone() },
             None => match (play(vector, implementation), reasons.get(&(name.clone(), vector.id.clone()))) {
                 (Verdict::Fail(off), Some(why)) => Verdict::Departs { why: why.clone(), off },
                 (verdict, _) => verdict,
@@ -138,7 +138,7 @@ pub fn details(verdict: &Verdict) -> String {
         Verdict::NotTold { event } => format!("the interface has no event \"{event}\""),
         Verdict::Broke { what } => what.clone(),
         Verdict::Departs { why, off } => format!("{why} ({})", sentence(off)),
-        Verdict::After { vector } => format!("{vector} comes first"),
+        Verdict::After { vector_before } => format!("{vector_before} comes first"),
     }
 }
 
