@@ -10,14 +10,14 @@ import (
 )
 
 type event struct {
-	T           int64       `json:"t"`
-	MSS         float64     `json:"mss"`
-	InitialCwnd float64     `json:"initial_cwnd"`
-	Acked       [][3]int64  `json:"acked"`
-	Lost        [][3]int64  `json:"lost"`
-	ECN         [][3]int64  `json:"ecn"`
-	AppLimited  bool        `json:"app_limited"`
-	Persistent  bool        `json:"persistent"`
+	T           int64      `json:"t"`
+	MSS         float64    `json:"mss"`
+	InitialCwnd float64    `json:"initial_cwnd"`
+	Acked       [][3]int64 `json:"acked"`
+	Lost        [][3]int64 `json:"lost"`
+	ECN         [][3]int64 `json:"ecn"`
+	AppLimited  bool       `json:"app_limited"`
+	Persistent  bool       `json:"persistent"`
 }
 
 func main() {

@@ -9,10 +9,12 @@ ssthresh, recovery = None, -1
 
 
 def answer(**more):
+    """Writes the answer to an event."""
     print(json.dumps({"cwnd": int(cwnd), "ssthresh": ssthresh, **more}), flush=True)
 
 
 def reduce(now):
+    """Halves the window; what left before now reduces no more."""
     global cwnd, ssthresh, recovery
     recovery = now
     cwnd = ssthresh = max(int(cwnd) // 2, 2 * mss)
@@ -21,7 +23,7 @@ def reduce(now):
 answer(shows=["cwnd", "ssthresh"], takes=["sent", "acked", "lost", "ecn"])
 for line in sys.stdin:
     event = json.loads(line)
-    for number, sent, size in event.get("acked", []):
+    for _, sent, size in event.get("acked", []):
         if sent <= recovery or event["app_limited"]:
             continue
         cwnd += size if ssthresh is None or cwnd < ssthresh else mss * size / int(cwnd)

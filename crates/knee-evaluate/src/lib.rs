@@ -144,7 +144,9 @@ pub use criteria::{Bound, Form, Suite, Untested};
 pub use figures::Figure;
 pub use in_flight::{InFlight, Packet};
 pub use knee_cc;
+pub use knee_conform;
 pub use knee_core;
+pub use knee_quic::conform::{Controllers, Probe};
 pub use knee_quic::proto as quinn_proto;
 pub use report::{Found, Judged, LeftOut, Report};
 pub use run::Error;
@@ -185,6 +187,22 @@ pub fn window<W: Window>(make: impl Fn(u16) -> W + Send + Sync + 'static) -> Eva
 /// Evaluates an algorithm of knee's interface, with the defaults of its parameters. Its flows go over TCP.
 pub fn algorithm(entry: &'static Entry) -> Evaluation {
     Evaluation::new(entry.name, Subject::Algorithm(entry))
+}
+
+/// Plays the conformance vectors of an algorithm, such as `cubic`, with a controller of quinn's interface, and names the
+/// rules that it breaks. `docs/conformance.md` explains them; [`Controllers::probed`] shows more of a controller.
+///
+/// # Errors
+/// If the algorithm has no vectors.
+pub fn conform<C>(
+    algorithm: &str,
+    make: impl Fn() -> Arc<C> + Send + Sync + 'static,
+) -> Result<knee_conform::Report, knee_conform::Error>
+where
+    C: ControllerFactory + Send + Sync + 'static,
+{
+    let name = std::any::type_name::<C>();
+    knee_conform::conform(algorithm, &Controllers::new(name, Arc::new(move || make())))
 }
 
 /// An evaluation that has not run.

@@ -10,7 +10,7 @@ import typer
 from knee.cli import options
 from knee.cli.console import out, write_json
 from knee.cli.options import option
-from knee.errors import InputError, Refused
+from knee.errors import InputError, KneeError, Refused
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,12 +21,12 @@ def conform(
         str,
         typer.Argument(
             metavar="ALGORITHM",
-            help="bbr, cubic, newreno, hystart++, lola or daimd; or, with --as, a class of a Python file (mine.py:Mine).",
+            help="bbr, cubic, newreno, hystart++, lola or daimd; with --as, a class of a Python file (mine.py:Mine).",
         ),
     ],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="A program that implements it, after --; default: knee's own algorithm."),
+        typer.Argument(metavar="COMMAND", help="A program that implements it, after --; default: knee's own."),
     ] = None,
     as_algorithm: Annotated[
         str | None, option(options.INPUT, "--as", metavar="ALGORITHM", help="Whose vectors the class has to pass.")
@@ -49,7 +49,12 @@ def conform(
     if as_algorithm is not None and command:
         raise InputError("A program is named after --, and its algorithm before it; leave --as away.")
     own = None if as_algorithm is None else _class(algorithm, allow_code)
-    report = json.loads(_core.conform(suite, command or None, own))
+    try:
+        report = json.loads(_core.conform(suite, command or None, own))
+    except Exception as error:
+        if own is None:
+            raise
+        raise KneeError(f"{own[0]} raised {type(error).__name__}: {error}.") from error
     if as_json:
         write_json(report)
     else:
