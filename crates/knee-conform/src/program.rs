@@ -1,7 +1,7 @@
 //! An implementation that is a program in any language: a line of JSON for each event, and one back.
 //!
-//! `docs/conformance.md` has the protocol, version 1. A process serves one connection and is killed with its whole group
-//! afterwards, whatever it does.
+//! `docs/conformance.md` has the protocol, version 1. A process serves one connection and is killed afterwards with its
+//! whole group, whatever it does.
 
 use crate::subject::{Acked, Event, Implementation, MSS, Packet, Shown, Start, Subject};
 use knee_core::Time;

@@ -108,7 +108,8 @@ impl Expected {
                 noted.is_some_and(|noted| {
                     let wanted = factor * noted + offset;
                     // Both infinite: a bound that was not set and still is not.
-                    value == wanted || (value - wanted).abs() <= tolerance.max(wanted.abs() * TOLERANCE)
+                    value.total_cmp(&wanted).is_eq()
+                        || (value - wanted).abs() <= tolerance.max(wanted.abs() * TOLERANCE)
                 })
             }
             Self::Any(each, _) => each.iter().any(|expected| expected.holds(key, value, notes)),
@@ -138,13 +139,13 @@ impl Expected {
         }
     }
 
-    fn read(value: toml::Value) -> Result<Self, String> {
+    fn read(value: &toml::Value) -> Result<Self, String> {
         let number = |value: &toml::Value| match value {
             toml::Value::Integer(n) => Some(*n as f64),
             toml::Value::Float(x) if !x.is_nan() => Some(*x),
             _ => None,
         };
-        if let Some(x) = number(&value) {
+        if let Some(x) = number(value) {
             let slack = x.abs() * TOLERANCE;
             return Ok(Self::Range(x - slack, x + slack));
         }
@@ -152,10 +153,10 @@ impl Expected {
             format!(
                 "{} is nothing to expect; write a number, [low, high], \"0.85 name +- 1\", or {{ any = [...], \
                  because = \"...\" }}",
-                found(&value)
+                found(value)
             )
         };
-        match &value {
+        match value {
             toml::Value::Array(pair) => match pair.iter().map(number).collect::<Vec<_>>()[..] {
                 [Some(low), Some(high)] if low <= high => Ok(Self::Range(low, high)),
                 _ => Err(wrong()),
@@ -167,7 +168,7 @@ impl Expected {
                 else {
                     return Err(wrong());
                 };
-                let each = each.iter().cloned().map(Self::read).collect::<Result<_, _>>()?;
+                let each = each.iter().map(Self::read).collect::<Result<_, _>>()?;
                 Ok(Self::Any(each, because.clone()))
             }
             _ => Err(wrong()),
@@ -265,7 +266,7 @@ impl<'de> Deserialize<'de> for Values {
                 let known: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
                 D::Error::custom(format!("nothing is called \"{name}\"; expected one of {}", known.join(", ")))
             })?;
-            let expected = Expected::read(value).map_err(|what| D::Error::custom(format!("{name}: {what}")))?;
+            let expected = Expected::read(&value).map_err(|what| D::Error::custom(format!("{name}: {what}")))?;
             Ok((key, expected))
         };
         table.into_iter().map(read).collect::<Result<_, _>>().map(Self)

@@ -245,7 +245,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Vector>, VectorError> {
     let vectors = toml::from_str::<File>(text)
         .map_err(|error| {
             let before = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count();
+            let line = 1 + text.get(..before).unwrap_or_default().matches('\n').count();
             VectorError::Form { file: file.into(), line, what: error.message().replace('\n', "; ") }
         })?
         .vector;

@@ -36,7 +36,7 @@ enum Change {
     NoRestart,
     /// Believes that the window limits it always.
     AlwaysCwndLimited,
-    /// Believes that it has so many packets in flight less.
+    /// Believes that fewer packets are in flight, by this number.
     FewerInFlight(u32),
     /// Has RTTs of the first second for good.
     FirstRtt,

@@ -189,8 +189,9 @@ pub fn algorithm(entry: &'static Entry) -> Evaluation {
     Evaluation::new(entry.name, Subject::Algorithm(entry))
 }
 
-/// Plays the conformance vectors of an algorithm, such as `cubic`, with a controller of quinn's interface, and names the
-/// rules that it breaks. `docs/conformance.md` explains them; [`Controllers::probed`] shows more of a controller.
+/// Plays the conformance vectors of an algorithm, such as `cubic`, with a controller of quinn's interface. The report
+/// names the rules that it breaks. `docs/conformance.md` explains vectors; [`Controllers::probed`] shows more of a
+/// controller.
 ///
 /// # Errors
 /// If the algorithm has no vectors.

@@ -22,7 +22,7 @@ const GRAIN: Time = Time::from_micros(100);
 /// Makes the controllers of a stack's connection.
 pub type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 
-/// What an interface does not show of a controller. Sizes in bytes, rates in bytes per second.
+/// Shows more of a controller than its interface does. Sizes in bytes, rates in bytes per second.
 pub trait Probe {
     /// Estimated bandwidth.
     fn max_bw(&self) -> Option<f64> {

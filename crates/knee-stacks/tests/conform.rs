@@ -57,8 +57,8 @@ fn broken(suite: &str, who: &str) -> Vec<String> {
     report.broken().into_iter().map(|id| id.split('/').nth(1).unwrap().to_owned()).collect()
 }
 
-/// Pacing of startup by an RTT of 1 ms, a probe's feedback that ends once per cycle, and the undo of spurious losses are
-/// on a public audit's list of noq 1.4.0.
+/// Pacing of startup by an RTT of 1 ms, a probe's feedback that does not end, and the undo of spurious losses are on a
+/// public audit's list of noq 1.4.0.
 #[test]
 fn noqs_bbr_breaks_rules_of_the_draft() {
     let broken = broken("bbr", "noq:bbr3");
