@@ -68,10 +68,16 @@ def links(folder: Path, python: str, hidden: list[str], rust: Path) -> None:
         if found := shutil.which(name, path="/usr/bin:/bin"):
             wanted[name] = Path(found)
     wanted |= {name: rust / name for name in RUST}
-    wanted["python3"] = Path(python)
     for name, place in wanted.items():
         if name not in hidden:
             (folder / name).symlink_to(place)
+    # A virtual environment links to the interpreter by the path that it was started with, and outlives this folder.
+    start = folder / "python3"
+    start.unlink(missing_ok=True)
+    if "python3" in hidden:
+        return
+    start.write_text(f'#!/bin/sh\nexec {shlex.quote(python)} "$@"\n')
+    start.chmod(0o755)
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -93,5 +93,5 @@ def _drawing(scenario: Scenario, column: str, start: int, end: int, top: int) ->
     return (
         f'<div class="predict draw" {data}><canvas role="img" aria-label="Draw {UNITS[column]} over time"></canvas>'
         '<p><button type="button">Show the measured line</button> '
-        '<span class="answer" hidden>The orange line is measured.</span></p></div>'
+        '<span class="answer" role="status" hidden></span></p></div>'
     )

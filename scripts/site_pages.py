@@ -115,7 +115,7 @@ def embedded(hash_: str, here: str) -> str:
     return (
         f'<iframe class="play" src="{place}#{shown}" height="{height}" loading="lazy" title="The simulator">'
         "</iframe>\n\n"
-        f'<p><a href="{place}#{re.sub(r"&?view=[a-z]+", "", hash_)}">Open it on a page of its own</a></p>'
+        f'<p><a href="{place}#{re.sub(r"&?view=[a-z]+", "", shown)}">Open it on a page of its own</a></p>'
     )
 
 
@@ -147,6 +147,15 @@ def _index() -> str:
     return trees + f"\n```{{toctree}}\n:hidden:\n:caption: About\n\n{last}\n```\n"
 
 
+def for_programs() -> str:
+    """The site's ``llms.txt`` (llmstxt.org): what knee is, and all pages, for programs that read."""
+    about = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")[1]
+    listed = page("docs/README.md", play=False).split("\n", 1)[1]
+    listed = re.sub(r"\.md(?=[#)])", ".html", listed)
+    quoted = about.replace("\n", "\n> ")
+    return f"# knee\n\n> {quoted}\n\nPrograms begin with [automation](automation.html).\n{listed}"
+
+
 def write(folder: Path, *, play: bool, pictures: bool = True) -> None:
     """Writes all sources into a folder.
 
@@ -176,6 +185,7 @@ def write(folder: Path, *, play: bool, pictures: bool = True) -> None:
     first = (PAGES / "index.md").read_text(encoding="utf-8")
     first = PLAY.sub(lambda found: embedded(found[1], "") if play else "", first)
     (folder / "index.md").write_text(first + _index(), encoding="utf-8")
+    (folder / "llms.txt").write_text(for_programs(), encoding="utf-8")
     for name in ("api.md", "conf.py"):
         shutil.copyfile(PAGES / name, folder / name)
     shutil.copyfile(ROOT / "python" / "knee" / "view" / "palette.py", folder / "palette.py")

@@ -49,6 +49,12 @@ def test_one_more_program_can_be_hidden_and_nothing_says_that_this_is_ci(monkeyp
 
 
 @debian
+def test_a_virtual_environment_outlives_the_bare_one(tmp_path: Path) -> None:
+    subprocess.run([*BARE, "--", "python3", "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    subprocess.run([str(tmp_path / "venv" / "bin" / "python"), "-c", ""], check=True)
+
+
+@debian
 @pytest.mark.root
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="there is no Python that other users can read")
 def test_an_ordinary_user_has_a_clone_a_home_and_rust() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import knee
-from knee.cli import app, main  # noqa: F401  (loads the program as users do)
+from knee.cli import app, console, main  # noqa: F401  (loads the program as users do)
 from knee.grounds import runner
 
 
@@ -348,3 +349,20 @@ def test_a_saved_run_is_repeated_by_the_copy_of_its_class(
     again = runner.prepare(Path("r/scenario.toml"), "sim", allow_code=True).unrepeated(saved.summary)
     assert (again is None) == (draw == "self.random")
     assert again is None or " of flow 1 is " in again
+
+
+def test_a_run_in_which_a_class_sleeps_names_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Sleeps(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            time.sleep(0.02)
+
+    monkeypatch.setattr(console, "_SLOW_S", 0.3)
+    with console.Bar("slow") as bar:
+        knee.run(scenario(Sleeps, "200 ms"), progress=bar, report=False)
+    line = Sleeps.on_ack.__code__.co_firstlineno + 1
+    assert re.search(
+        rf"knee: slow is at .* % after 0 s; line {line} of \S*test_own\.py, in on_ack, takes \d+ %",
+        capsys.readouterr().err,
+    )

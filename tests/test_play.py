@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import knee
 import random_scenarios
 from browser import DESKTOP, PHONE, Tab, look, needs_chromium
 from knee import _core
@@ -243,6 +244,75 @@ def test_what_is_done_while_it_runs_is_in_the_exported_file(fresh: Tab) -> None:
     # The address says the same, once it has been written.
     fresh.until("JSON.stringify(knee.fromHash(location.hash).scene) === JSON.stringify(knee.state.scene)")
     assert fresh.console() == []
+
+
+@needs_chromium
+@needs_page
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_while_paused_a_slider_takes_arrow_keys_and_a_drag(width: int) -> None:
+    tab = Tab(PAGE, width)
+    try:
+        tab.until(READY)
+        tab.evaluate("location.hash = '#duration=10000000&t=2000000'")
+        tab.until("knee.state.scene.duration === 1e7 && knee.state.clock === 2e9 && !knee.state.dirty")
+        tab.evaluate("document.getElementById('rate').focus()")
+        tab.press(*["ArrowRight"] * 8)
+        tab.until("document.getElementById('rate-out').textContent === '28 Mbit/s'")
+        box = tab.evaluate("""(() => {
+          const slider = document.getElementById("rate");
+          slider.scrollIntoView({ block: "center", behavior: "instant" });
+          const { left, top, width, height } = slider.getBoundingClientRect();
+          const thumb = left + (slider.value / 1000) * (width - 16) + 8;
+          return { left: thumb, right: left + 0.8 * width, y: top + height / 2 };
+        })()""")
+        # From the thumb to the right, in steps, as a hand does.
+        tab.call(
+            "Input.dispatchMouseEvent", type="mousePressed", x=box["left"], y=box["y"], button="left", clickCount=1
+        )
+        for part in (0.25, 0.5, 0.75, 1):
+            x = box["left"] + part * (box["right"] - box["left"])
+            tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=box["y"], button="left", buttons=1)
+        tab.call(
+            "Input.dispatchMouseEvent", type="mouseReleased", x=box["right"], y=box["y"], button="left", clickCount=1
+        )
+        tab.until("!knee.state.waiting && !knee.state.dirty")
+        (change,) = tab.evaluate("knee.state.scene.changes")
+        assert change["to"]["rate"] > 100e6
+        tab.until(f"document.getElementById('rate-out').textContent === '{change['to']['rate'] / 1e6:g} Mbit/s'")
+        assert tab.console() == []
+    finally:
+        tab.close()
+
+
+@needs_chromium
+@needs_page
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_at_the_end_is_a_table_with_the_figures_of_knee_run(width: int) -> None:
+    tab = Tab(PAGE, width)
+    try:
+        tab.until(READY)
+        # A minute is watched in a minute.
+        assert tab.evaluate("knee.state.speed") == 1
+        tab.evaluate("location.hash = '#duration=10000000&flows=cubic,bbr:2000000&speed=1000'")
+        tab.until("knee.state.scene.duration === 1e7 && Boolean(knee.state.ended)")
+        cells = (
+            "[...document.querySelectorAll('#means tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))"
+        )
+        rows = tab.evaluate(cells)
+        toml = tab.evaluate("knee.toml()")
+        assert all(line in toml for line in ('duration = "10 s"', 'rate = "20 Mbit/s"', 'rtt = "40 ms"'))
+        flows = knee.run(from_toml(toml), report=False).summary["flows"]
+        for row, flow in zip(rows, flows, strict=True):
+            found = [float(text) for text in row[1:]]
+            names = ("goodput_mbps", "rtt_mean_ms", "queue_delay_mean_ms", "lost_packets")
+            assert found == pytest.approx([flow[name] for name in names], abs=0.005), row
+        tab.evaluate("document.getElementById('copy-means').click()")
+        assert "Queueing, ms" in tab.evaluate("getSelection().toString()")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.evaluate("knee.seek(0)")
+        tab.until("document.getElementById('means').hidden")
+    finally:
+        tab.close()
 
 
 @needs_chromium

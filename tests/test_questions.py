@@ -300,12 +300,15 @@ def cake_on_adsl(found: Answer) -> list[float]:
 
 @answers(23)
 def a_shaper_before_a_modem(found: Answer) -> list[float]:
-    *below, above = found["latency_increase_p99_ms"]
-    full = 500 * PACKET_BITS / 20e6 * 1e3
-    assert 302 < full < 304
-    assert max(below) < 3
-    assert 0.9 * full < above < full
-    return found.rows("goodput_mbps", "latency_increase_p99_ms", "mos")
+    calls, queues, downloads = found["latency_increase_p99_ms"], found["queue_delay_mean_ms"], found["goodput_mbps"]
+    full = 2e6 * 8 / 10e6 * 1e3
+    assert full == 1600
+    assert all(0.99 * full < call <= full for call in calls[:2])
+    assert max(calls[2:]) < 4
+    assert max(downloads[:2]) < 47.62 / 3 < min(downloads[2:]) / 2.5
+    # Only a shaper that is slower than the line has the downloads' queue.
+    assert queues[3] < 2 < 100 < min(queues[2], queues[4])
+    return found.rows("goodput_mbps", "reverse_goodput_mbps", "queue_delay_mean_ms", "latency_increase_p99_ms", "mos")
 
 
 @answers(24)

@@ -48,6 +48,8 @@ def _groups(one: Paper) -> list[list[Experiment]]:
 #: Cases that take more than three seconds of processor time: `make test-system` runs them. LoLa's Fig. 4a and 4b take
 #: longer, and stay in `make test`.
 LONG = {
+    "bbr-cubic-bbr",
+    "bbr-cubic-bbr3",
     "delay-aimd-fig7",
     "delay-aimd-gamma",
     "delay-aimd-table1",
@@ -78,8 +80,8 @@ LONG = {
     "shares-testbed-40-equilibrium",
 }
 
-#: Cases whose short form gives other verdicts than the data say, first of those: the whole form of `knee reproduce` has to
-#: be run again for these papers, with all draws.
+#: Cases whose short form gives other verdicts than the data, with the first of those. The whole form has to be run
+#: again with all draws.
 STALE = {
     "incast-buffers": "doubling: 1.68 for 2 +- 0.2",
     "interactions-table1": "cubic-convergence-later holds in one of three draws",

@@ -191,6 +191,22 @@ def test_the_api_page_has_every_public_name() -> None:
     assert set(re.findall(r":: knee\.(\w+)$", text, re.M)) == set(knee.__all__) - {"__version__"}
 
 
+def test_programs_find_each_page_in_llms_txt() -> None:
+    text = site_pages.for_programs()
+    assert text.startswith("# knee\n\n> A laboratory")
+    named = {found[3].partition("#")[0] for found in site_pages.LINK.finditer(text)}
+    pages = {name.replace(".md", ".html") for name in site_pages.documents().values() if "/" not in name}
+    # Those that the list itself is, or that are for who changes knee.
+    assert pages - named <= {
+        "documentation.html",
+        "architecture.html",
+        "contributing.html",
+        "reporting.html",
+        "changelog.html",
+    }
+    assert not any(each.endswith(".md") for each in named)
+
+
 def test_frames_become_those_of_pandas() -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")

@@ -29,6 +29,7 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_show_sphinx = False
 html_copy_source = False
+html_extra_path = ["llms.txt"]
 templates_path: list[str] = []
 _themes = runpy.run_path(str(Path(__file__).parent / "palette.py"))["THEMES"]
 html_theme_options = {

@@ -19,6 +19,47 @@ function pick(box) {
   });
 }
 
+/** Share of the axis within which a drawn value is right. */
+const NEAR = 0.15;
+
+/** What a line shows: `[t, value]` of its points, whose values are on an axis up to `top`. */
+function seen(points, top) {
+  const values = points.map(([, value]) => Math.min(value, top));
+  let [falls, high, low, down] = [0, values[0], values[0], false];
+  for (const value of values) {
+    // A fall by a tenth of the axis, once until it has risen by as much again.
+    if (down) {
+      low = Math.min(low, value);
+      if (value > low + top / 10) [down, high] = [false, value];
+    } else {
+      high = Math.max(high, value);
+      if (value < high - top / 10) [down, low, falls] = [true, value, falls + 1];
+    }
+  }
+  const mean = points.slice(1).reduce((sum, [t], i) => sum + values[i] * (t - points[i][0]), 0) / (points.at(-1)[0] - points[0][0]);
+  return { "the start": values[0], "the highest value": Math.max(...values), "the mean": mean, "the end": values.at(-1), falls };
+}
+
+/** Says what of a drawing is right, beside what was measured over the same time. */
+function judged(drawn, measured, top, unit) {
+  const line = "The orange line is measured.";
+  if (drawn.length < 2) return `${line} Draw one before you look, to see what you expect.`;
+  const [from, to] = [drawn[0][0], drawn.at(-1)[0]];
+  const part = measured.filter(([t]) => t >= from && t <= to);
+  if (part.length < 2) return line;
+  const [mine, real] = [seen(drawn, top), seen(part, top)];
+  const times = (n) => `${n} ${n === 1 ? "time" : "times"}`;
+  const [right, wrong] = [[], []];
+  for (const [name, value] of Object.entries(real)) {
+    if (name === "falls") {
+      if (mine.falls === value) right.push(value ? `that it falls ${times(value)}` : "that it does not fall");
+      else wrong.push(`it falls ${times(value)}, in your drawing ${times(mine.falls)}`);
+    } else if (Math.abs(mine[name] - value) <= NEAR * top) right.push(name);
+    else wrong.push(`${name} is ${Math.round(value)} ${unit}, in your drawing ${Math.round(mine[name])}`);
+  }
+  return [line, right.length ? `You were right about ${right.join(", ")}.` : "", wrong.length ? `Not right: ${wrong.join("; ")}.` : ""].filter(Boolean).join(" ");
+}
+
 /** A canvas to draw a line on, and the measured one over it once the reader is done. */
 function draw(box) {
   const { from, to, top, unit } = box.dataset;
@@ -81,7 +122,7 @@ function draw(box) {
   canvas.addEventListener("pointerup", () => { down = false; });
   box.querySelector("button").addEventListener("click", () => {
     shown = true;
-    box.querySelector(".answer").hidden = false;
+    Object.assign(box.querySelector(".answer"), { hidden: false, textContent: judged(drawn, measured, Number(top), unit) });
     paint();
   });
   new ResizeObserver(paint).observe(canvas);

@@ -15,6 +15,10 @@ export function asTime(us) {
 export const asPercent = (x) => `${short(x * 100, 2)} %`;
 export const asCount = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
+
+/** A figure as tables of `knee run` have it: two decimals, more where it is small. */
+export const asFigure = (x) => (x === null ? "–" : x.toFixed(x > 0 && x < 10 ? Math.min(6, 3 - Math.floor(Math.log10(x))) : 2).replace(/(\.\d\d\d*?)0+$/, "$1"));
+
 /** Names of algorithms as papers write them. */
 const NAMES = { bbr: "BBR", bbr3: "BBRv3", bic: "BIC", c4: "C4", call: "Video call", cdg: "CDG", copa: "Copa", cubic: "CUBIC", daimd: "DAIMD", dctcp: "DCTCP", fast: "FAST", hand: "You", highspeed: "HighSpeed", htcp: "H-TCP", hybla: "Hybla", illinois: "Illinois", ledbat: "LEDBAT", lola: "LoLa", lp: "TCP-LP", nv: "NV", prague: "Prague", reno: "Reno", scalable: "Scalable", timely: "TIMELY", vegas: "Vegas", veno: "Veno", vivace: "PCC Vivace", westwood: "Westwood", yeah: "YeAH", compound: "Compound" };
 export const nameOf = (cc) => NAMES[cc] ?? cc;

@@ -2,7 +2,7 @@
 import { MOST, network, RIVALS, score } from "./challenge.js";
 import { History, indexAt } from "./history.js";
 import { colourOf } from "./looks.js";
-import { asCount, asPercent, asRate, asTime, nameOf } from "./numbers.js";
+import { asCount, asFigure, asPercent, asRate, asTime, nameOf } from "./numbers.js";
 import { bdp, EXPERIMENTS, fromHash, moved, place, sceneOf, stepsOf, toHash, valuesAt } from "./scene.js";
 import { Stage } from "./stage.js";
 import { explain, sentence, Story } from "./story.js";
@@ -10,8 +10,8 @@ import { Phases, scaleOf, Strip } from "./strips.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEWS = ["network", "figures", "throughput", "rtt", "cwnd"];
-/** Speed at the beginning: an RTT of 40 ms takes 0.4 s to watch. */
-const SPEED = -10;
+/** How long a run takes to watch at the speed of the beginning, s. */
+const WATCHED = 60;
 /** Dots go round where an RTT takes longer than this to watch, s. */
 const WATCHABLE = 0.12;
 /** A control that is moved on within this time is one change, us. */
@@ -96,6 +96,7 @@ const watchable = () => valuesAt(state.scene, state.clock / 1e3).rtt / 1e6 / sta
 function replay(until) {
   state.dirty = { until: Math.max(0, Math.min(until, state.scene.duration * 1e3)) };
   state.ended = null;
+  $("means").hidden = true;
 }
 
 function begin({ until }) {
@@ -128,6 +129,7 @@ function onframe(told) {
   if (told.status === 2) {
     state.ended = told.figures;
     state.playing = false;
+    showMeans();
     if (state.game) endGame();
   }
 }
@@ -234,6 +236,30 @@ function drawTexts(values, active) {
     setText(item.querySelector(".phase"), text);
   });
   if (state.storyMoved) drawStory();
+}
+
+/** The figures of a run that has ended. */
+function showMeans() {
+  const { scene, ended } = state;
+  $("means").hidden = false;
+  $("copy-means").textContent = "Copy";
+  $("means").querySelector("tbody").replaceChildren(...ended.flows.map((flow, i) => {
+    const line = document.createElement("tr");
+    const chip = document.createElement("i");
+    chip.style.background = colourOf(i);
+    const name = document.createElement("th");
+    name.append(chip, `${i + 1} ${nameOf(scene.flows[i].cc)}`);
+    const figures = [flow.goodput_mbps, flow.rtt_mean_ms, flow.queue_delay_mean_ms].map(asFigure);
+    line.append(name, ...[...figures, flow.lost_packets].map((text) => Object.assign(document.createElement("td"), { textContent: String(text) })));
+    return line;
+  }));
+}
+
+async function copyMeans() {
+  const table = $("means").querySelector("table");
+  getSelection().selectAllChildren(table);
+  const text = [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n");
+  await navigator.clipboard?.writeText(text).then(() => { $("copy-means").textContent = "Copied"; }, () => {});
 }
 
 function drawStory() {
@@ -435,6 +461,11 @@ function setSpeed(position) {
   $("speed").setAttribute("aria-valuetext", `${state.speed} times real time`);
 }
 
+/** Sets the speed at which a run takes a minute, or to what an address asks for. */
+function startSpeed(scene, asked = scene.duration / 1e6 / WATCHED) {
+  setSpeed(Math.round(10 * Math.log10(Math.max(1e-3, Math.min(1e3, asked)))));
+}
+
 function playPause() {
   if (state.ended) {
     seek(0);
@@ -570,7 +601,11 @@ function wire() {
       state.dragging = key;
       move(key, moved((at) => valueOf(key, at), (value) => positionOf(key, value), controlled()[key], Number(slider.value)));
     };
-    slider.onchange = () => Object.assign(state, { dragging: null, changed: null });
+    slider.onchange = () => {
+      Object.assign(state, { dragging: null, changed: null });
+      // The next key may come before the next frame.
+      showControls(controlled());
+    };
   }
   $("queue").onchange = () => {
     state.scene.queue = $("queue").value;
@@ -599,6 +634,7 @@ function wire() {
     const { scene, about } = EXPERIMENTS[Number($("experiment").value)] ?? EXPERIMENTS[0];
     warn(null);
     open(sceneOf(scene), { lead: about });
+    startSpeed(state.scene);
     writeAddress();
   };
   for (const canvas of [...strips, phases].map((each) => each.canvas)) {
@@ -627,6 +663,7 @@ function wire() {
   $("share").onclick = share;
   $("embed-view").onchange = share;
   $("export").onclick = exportFile;
+  $("copy-means").onclick = copyMeans;
   for (const button of document.querySelectorAll("[data-close]")) button.onclick = () => button.closest("dialog").close();
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.onclick = async () => {
@@ -690,10 +727,10 @@ function openAddress() {
   const embedded = VIEWS.includes(view);
   document.body.classList.toggle("embedded", embedded);
   if (embedded) document.body.dataset.view = view;
-  setSpeed(speed > 0 ? Math.round(10 * Math.log10(Math.max(1e-3, Math.min(1e3, speed)))) : embedded ? 0 : SPEED);
+  startSpeed(told.scene, speed > 0 ? speed : undefined);
   const shown = EXPERIMENTS.findIndex(({ scene }) => toHash(sceneOf(scene)) === toHash(told.scene));
   $("experiment").value = shown < 0 ? "" : String(shown);
-  open(told.scene, { until: Math.min(t ?? 0, told.scene.duration), playing: t === undefined, lead: embedded ? "" : EXPERIMENTS[shown]?.about ?? "" });
+  open(told.scene, { until: Math.min(t ?? 0, told.scene.duration), playing: t === undefined, lead: embedded || t !== undefined ? "" : EXPERIMENTS[shown]?.about ?? "" });
 }
 
 async function main() {

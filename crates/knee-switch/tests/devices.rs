@@ -15,6 +15,7 @@ use quinn_udp::{Transmit, UdpSocketState};
 use rustix::process::geteuid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::json;
+use std::env;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -34,9 +35,8 @@ struct Namespace(Child);
 impl Namespace {
     /// None: this machine has none for us.
     fn new() -> Option<Self> {
-        let found = |program: &str| {
-            ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].iter().any(|d| Path::new(d).join(program).exists())
-        };
+        let path = env::var_os("PATH").unwrap_or_default();
+        let found = |program: &str| env::split_paths(&path).any(|folder| folder.join(program).exists());
         if !geteuid().is_root() || !found("unshare") || !found("ip") || !Path::new("/dev/net/tun").exists() {
             eprintln!("skipped: needs root, unshare, ip and /dev/net/tun");
             return None;

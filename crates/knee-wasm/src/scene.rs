@@ -277,45 +277,69 @@ impl Scene {
         let Self { rate, rtt, buffer, loss, queue, duration, interval, seed, .. } = self;
         let mut toml = format!(
             "# From the page play: knee run FILE gives the figures that the page shows at the end.\n\
-             title = \"An experiment from the page play\"\nduration = \"{duration} us\"\nseed = {seed}\n\
-             interval = \"{interval} us\"\n\n\
-             [link]\nrate = \"{rate} bit/s\"\nqueue = \"{queue}\"\nlimit = \"{buffer} packets\"\nloss = {loss:?}\n"
+             title = \"An experiment from the page play\"\nduration = \"{}\"\nseed = {seed}\n\
+             interval = \"{}\"\n\n\
+             [link]\nrate = \"{}\"\nqueue = \"{queue}\"\nlimit = \"{buffer} packets\"\nloss = {loss:?}\n",
+            time(*duration),
+            time(*interval),
+            bit_rate(*rate),
         );
         for (i, SceneFlow { cc, start, stop, rtt: own }) in self.flows.iter().enumerate() {
             let (stop, label, rtt) = (stop.unwrap_or(*duration), label(i), own.unwrap_or(*rtt));
-            let [least, first, most] = CALL_RATES;
+            let [least, first, most] = CALL_RATES.map(bit_rate);
             let what = if cc == CALL {
                 format!(
-                    "traffic = {{ kind = \"rtc\", controller = \"gcc\", min_rate = \"{least} bit/s\", \
-                     start_rate = \"{first} bit/s\", max_rate = \"{most} bit/s\", fps = {CALL_FPS:?} }}"
+                    "traffic = {{ kind = \"rtc\", controller = \"gcc\", min_rate = \"{least}\", \
+                     start_rate = \"{first}\", max_rate = \"{most}\", fps = {CALL_FPS:?} }}"
                 )
             } else {
                 format!("cc = \"{cc}\"")
             };
             let _ = write!(
                 toml,
-                "\n[[flows]]\nlabel = \"{label}\"\n{what}\nrtt = \"{rtt} us\"\nstart = \"{start} us\"\n\
-                 stop = \"{stop} us\"\n{}",
+                "\n[[flows]]\nlabel = \"{label}\"\n{what}\nrtt = \"{}\"\nstart = \"{}\"\n\
+                 stop = \"{}\"\n{}",
+                time(rtt),
+                time(*start),
+                time(stop),
                 if self.ecn && may_choose_ecn(cc) { "ecn = true\n" } else { "" }
             );
         }
         for SceneChange { at, to } in &self.changes {
             let link = |key: &str, value: String| format!("link = \"{LINK}\"\n{key} = {value}\n");
             let changed = match to {
-                To::Rate(rate) => vec![link("rate", format!("\"{rate} bit/s\""))],
+                To::Rate(rate) => vec![link("rate", format!("\"{}\"", bit_rate(*rate)))],
                 To::Buffer(packets) => vec![link("limit", format!("\"{packets} packets\""))],
                 To::Loss(loss) => vec![link("loss", format!("{loss:?}"))],
                 To::Rtt(rtt) => {
-                    let each = |i| format!("flow = \"{}\"\nrtt = \"{rtt} us\"\n", label(i));
+                    let each = |i| format!("flow = \"{}\"\nrtt = \"{}\"\n", label(i), time(*rtt));
                     self.without_own_rtt().map(each).collect()
                 }
             };
             for change in changed {
-                let _ = write!(toml, "\n[[changes]]\nat = \"{at} us\"\n{change}");
+                let _ = write!(toml, "\n[[changes]]\nat = \"{}\"\n{change}", time(*at));
             }
         }
         Ok(toml)
     }
+}
+
+/// A number in the greatest unit of which it has one, without loss: `units` are from the greatest to the least.
+fn in_units(value: u64, units: &[(u64, &str)]) -> String {
+    let (scale, unit) = *units.iter().find(|(scale, _)| value >= *scale).unwrap_or(&units[0]);
+    let digits = scale.ilog10() as usize;
+    let number = format!("{}.{:0digits$}", value / scale, value % scale);
+    format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A time of a scene, as people write it.
+fn time(us: u64) -> String {
+    in_units(us, &[(1_000_000, "s"), (1_000, "ms"), (1, "us")])
+}
+
+/// A rate of a scene, as people write it.
+fn bit_rate(bps: u64) -> String {
+    in_units(bps, &[(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s"), (1, "bit/s")])
 }
 
 /// The name of a video call among algorithms.
@@ -340,4 +364,16 @@ fn label(flow: usize) -> String {
 fn unknown(what: &'static str, found: &str, known: impl Iterator<Item = &'static str>) -> SceneError {
     let known = known.collect::<Vec<_>>().join(", ");
     SceneError::Unknown { what, found: found.chars().take(40).collect(), known }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_times_and_rates_as_people_write_them() {
+        assert_eq!([0, 7, 40_000, 60_000_000, 1_234_567].map(time), ["0 s", "7 us", "40 ms", "60 s", "1.234567 s"]);
+        let rates = [20_000_000, 100_000, 1_500_000_000, 100_001].map(bit_rate);
+        assert_eq!(rates, ["20 Mbit/s", "100 kbit/s", "1.5 Gbit/s", "100.001 kbit/s"]);
+    }
 }

@@ -102,8 +102,8 @@ fn what_is_added_declares_defaults_within_its_ranges() {
 fn knees_laws_hold() {
     knee_outside::add().unwrap();
     let (mimd, head_drop) = (knee_cc::find("mimd").unwrap(), knee_queue::find("head_drop").unwrap());
-    fuzz("OUTSIDE_CC", &[("mimd", mimd)], 1_000, 700, |entry, bytes| knee_cc::invariants::check(entry, bytes));
-    fuzz("OUTSIDE_QUEUE", &[("head_drop", head_drop)], 1_000, 700, |entry, bytes| {
+    fuzz(Some("OUTSIDE_CC"), &[("mimd", mimd)], 1_000, 700, |entry, bytes| knee_cc::invariants::check(entry, bytes));
+    fuzz(Some("OUTSIDE_QUEUE"), &[("head_drop", head_drop)], 1_000, 700, |entry, bytes| {
         knee_queue::invariants::check(entry, bytes)
     });
 }

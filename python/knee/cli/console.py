@@ -13,6 +13,7 @@ import signal
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -31,6 +32,8 @@ _PIPE_WIDTH = 1000
 _LEAST_WIDTH = 72
 #: A run shows its progress after this time, s.
 _PATIENCE_S = 1.0
+#: A run in which a class takes most of the time says so after this time, s, and then after three times as long each.
+_SLOW_S = 20.0
 
 
 def out() -> Console:
@@ -83,6 +86,8 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 class Bar:
     """A progress bar on a terminal, shown after a second; call it with the fraction that is done.
 
+    Where a class in Python takes most of the time, it names the line, also where there is no terminal.
+
     Args:
         name: what runs.
         keeps: the folder that keeps the runs that are done, if it is interrupted.
@@ -93,12 +98,15 @@ class Bar:
         self._begin = time.perf_counter()
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._lines: Counter[str] = Counter()
+        self._says_s = _SLOW_S
 
     def __enter__(self) -> Bar:
         return self
 
     def __call__(self, fraction: float) -> None:
         """Sets the progress to ``fraction``, 0 to 1."""
+        self._look(fraction)
         if self._progress is None or self._task is None:
             if not sys.stderr.isatty() or time.perf_counter() - self._begin < _PATIENCE_S:
                 return
@@ -116,6 +124,22 @@ class Bar:
             self._task = self._progress.add_task(self._name, total=1.0)
         done = self._name if fraction < 1 else f"{self._name}: writing the results"
         self._progress.update(self._task, completed=fraction, description=done)
+
+    def _look(self, fraction: float) -> None:
+        from knee.own import where
+
+        self._lines[where.of_classes()] += 1
+        passed = time.perf_counter() - self._begin
+        if passed < self._says_s:
+            return
+        self._says_s *= 3
+        ((line, seen),) = self._lines.most_common(1)
+        share = seen / self._lines.total()
+        if line and share > 0.5:
+            complain(
+                f"{self._name} is at {100 * fraction:.1f} % after {passed:.0f} s; {line}, takes {100 * share:.0f} % of "
+                "the time. Ctrl-C ends it."
+            )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._progress is not None:

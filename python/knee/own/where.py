@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +22,12 @@ def of_thread(ident: int) -> str:
     """The line that a thread is at, the innermost one that is of no library; empty where there is none."""
     frame = sys._current_frames().get(ident)
     return "" if frame is None else _shown(reversed(list(traceback.walk_stack(frame))))
+
+
+def of_classes() -> str:
+    """The line that a class is at in another thread, where a simulation runs one; empty where none does."""
+    found = (of_thread(ident) for ident in sys._current_frames() if ident != threading.get_ident())
+    return next(filter(None, found), "")
 
 
 def _shown(frames: Iterable[tuple[FrameType, int]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ def _happened(each: Judged, part: str) -> str:
         what = "half of the link carries" if "harm_to_goodput" in has else "the link carries"
         return f"it got {got:.2f} Mbit/s where {what} {owed:.2f}"
     if part == "delay":
+        if math.isinf(has["rtt_p95_ms"]):
+            return "a flow has no RTT: it sent nothing whose answer came back"
         return f"the 95th percentile of the RTT is {has['rtt_p95_ms']:.0f} ms on a path of {has['base_rtt_ms']:.0f} ms"
     if part == "loss":
         return f"{100 * has['loss']:.2f} % of its packets were lost"

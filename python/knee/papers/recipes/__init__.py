@@ -29,6 +29,7 @@ NAMES = (
     "pam2025",
     "imc2021",
     "shares",
+    "bbr-cubic",
     "links",
     "search",
 )
