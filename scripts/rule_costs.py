@@ -2,7 +2,7 @@
 
 ``rule_costs.py`` writes ``python/knee/evaluate/bbr-rules.toml``, which ``knee evaluate --suite bbr --explain`` reads.
 It copies the sources, puts all mutants of ``rule_costs.toml`` into the copy as branches, builds it once, and runs it
-once for each mutant. Each must be named by its vector. ``rule_costs.py --only bbr/headroom`` measures one and prints it.
+once for each mutant. Each must be named by its vector. ``rule_costs.py --only bbr/headroom`` prints the costs of one.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def main() -> None:
         print(dumps({"rule": rules}))
     else:
         head = (
-            "# What breaking a rule of BBR costs: figures of knee's BBRv3 that keeps the rule and of a mutant of it that\n"
-            "# breaks it, on the networks of the suite bbr; means of two seeds. Written by scripts/rule_costs.py.\n\n"
+            "# What breaking a rule of BBR costs: figures of knee's BBRv3, which keeps the rule, and of a mutant that\n"
+            "# breaks it, on the networks of the suite bbr; means of two seeds. scripts/rule_costs.py wrote it.\n\n"
         )
         TABLE.write_text(head + dumps({"rule": rules}))
     if missed:

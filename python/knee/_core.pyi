@@ -218,20 +218,24 @@ def conform_known() -> list[tuple[str, str]]:
     """Names of the algorithms that have conformance vectors, and of knee's that implement them."""
 
 def conform(
-    algorithm: str, command: Sequence[str] | None = None, own: tuple[str, type] | None = None
+    algorithm: str,
+    command: Sequence[str] | None = None,
+    own: tuple[str, type] | None = None,
+    flow: tuple[str, str] | None = None,
 ) -> str:
-    """Plays the conformance vectors of an algorithm with knee's own, with a program or with a class.
+    """Plays the conformance vectors of an algorithm with knee's own, a program, a class or any other.
 
     Args:
         algorithm: a name of :func:`conform_known`.
         command: the program and its arguments.
         own: the name of a class and the class, a subclass of :class:`knee.CongestionControl`.
+        flow: a name that a flow's ``cc`` may have, and its parameters in JSON, tagged with their kinds.
 
     Returns:
         The report in JSON.
 
     Raises:
-        SpecError: if the algorithm has no vectors.
+        SpecError: if the algorithm has no vectors, or there is no such congestion control.
     """
 
 def link_access(name: str, params: str, rate: int) -> int:

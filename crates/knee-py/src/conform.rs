@@ -1,11 +1,14 @@
-//! Conformance vectors with knee's own algorithms, programs, and classes written in Python.
+//! Conformance vectors with algorithms of the registry, controllers of QUIC stacks, programs, and classes in Python.
 
 use crate::calls::Shared;
 use crate::error::SpecError;
 use crate::own;
 use knee_conform::{Implementation, Own, Program, SUITES, Suite, judge, reasons};
 use knee_core::{Params, Value};
+use knee_net::network;
+use knee_net::spec::ParamsSpec;
 use knee_sim::OwnMake;
+use knee_stacks::noq;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::{Py, PyAny, PyErr, PyResult, Python};
 
@@ -30,6 +33,22 @@ fn of_knee(suite: &Suite) -> PyResult<Own> {
     Ok(Own::new(entry, Params::resolve(entry.params, params).map_err(refused)?))
 }
 
+/// What a flow's `cc` names: an algorithm with its parameters (JSON, tagged with their kinds), or a controller that a
+/// QUIC stack brings.
+fn of_flow(name: &str, params: &str) -> PyResult<Box<dyn Implementation + Send + Sync>> {
+    if let Some(entry) = knee_cc::find(name) {
+        let given: ParamsSpec = serde_json::from_str(params).map_err(refused)?;
+        return Ok(Box::new(Own::new(entry, network::params(entry.params, &given, name).map_err(refused)?)));
+    }
+    if let Some(quinn) = knee_quic::conform::Controllers::named(name) {
+        return Ok(Box::new(quinn));
+    }
+    match noq::conform::Controllers::named(name) {
+        Some(noq) => Ok(Box::new(noq)),
+        None => Err(refused(format!("there is no congestion control {name}"))),
+    }
+}
+
 /// A class, as knee's interface has it.
 fn of_class(py: Python<'_>, name: &str, class: Py<PyAny>, shared: &Shared) -> PyResult<Own> {
     let made = own::algorithms(py, &[(name.to_owned(), class)], shared)?.pop();
@@ -49,6 +68,7 @@ pub fn conform(
     algorithm: &str,
     command: Option<Vec<String>>,
     class: Option<(String, Py<PyAny>)>,
+    flow: Option<(String, String)>,
 ) -> PyResult<String> {
     let suite = Suite::find(algorithm).map_err(refused)?;
     let vectors = suite.vectors().map_err(refused)?;
@@ -65,6 +85,9 @@ pub fn conform(
         let report = play(&of_class(py, &name, class, &shared)?, &look)?;
         look()?;
         report
+    } else if let Some((name, params)) = flow {
+        let named = of_flow(&name, &params)?;
+        py.detach(|| play(&*named, &interrupted))?
     } else {
         let own = of_knee(suite)?;
         py.detach(|| play(&own, &interrupted))?

@@ -78,17 +78,19 @@ mod _core {
         vectors::known()
     }
 
-    /// Plays the conformance vectors of an algorithm with knee's own, with a program (its command) or with a class (its
-    /// name and itself). Gives the report in JSON.
+    /// Plays the conformance vectors of an algorithm with knee's own, with a program (its command), with a class (its
+    /// name and itself), or with what a flow's cc names (that, and its parameters in JSON, tagged with their kinds).
+    /// Gives the report in JSON.
     #[pyfunction]
-    #[pyo3(signature = (algorithm, command=None, own=None))]
+    #[pyo3(signature = (algorithm, command=None, own=None, flow=None))]
     fn conform(
         py: Python<'_>,
         algorithm: &str,
         command: Option<Vec<String>>,
         own: Option<(String, Py<PyAny>)>,
+        flow: Option<(String, String)>,
     ) -> PyResult<String> {
-        vectors::conform(py, algorithm, command, own)
+        vectors::conform(py, algorithm, command, own, flow)
     }
 
     /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s:

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use knee_conform::{Event, Implementation, Lost, MSS, Packet, Shown, Start, Subject};
 use knee_core::Time;
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory};
+use quinn_proto::congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -163,6 +163,17 @@ impl Controllers {
     /// The controllers whose factories `make` makes, one for each connection.
     pub fn new(name: &str, make: Arc<dyn Fn() -> Factory + Send + Sync>) -> Self {
         Self { name: name.into(), make, look: None }
+    }
+
+    /// One of quinn's own, by the name that scenarios give it.
+    pub fn named(name: &str) -> Option<Self> {
+        let make: fn() -> Factory = match name {
+            "quinn:cubic" => || Arc::new(CubicConfig::default()),
+            "quinn:reno" => || Arc::new(NewRenoConfig::default()),
+            "quinn:bbr" => || Arc::new(BbrConfig::default()),
+            _ => return None,
+        };
+        Some(Self::new(name, Arc::new(make)))
     }
 
     /// Shows what controllers of type `C` show as a [`Probe`].

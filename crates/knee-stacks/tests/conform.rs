@@ -2,24 +2,19 @@
 
 use knee_conform::{Implementation, Own, Suite, Verdict, conform, details, play_watched, read};
 use knee_core::{Params, Value};
-use knee_quic::conform::{Controllers, Factory};
-use knee_quic::proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
+use knee_quic::conform::Controllers;
 use knee_stacks::noq;
-use std::sync::Arc;
 
 /// An implementation by its name: knee's algorithm of a suite, quinn's, noq's.
 fn named(name: &str, suite: &Suite) -> Box<dyn Implementation> {
-    let quinn = |make: fn() -> Factory| -> Box<dyn Implementation> { Box::new(Controllers::new(name, Arc::new(make))) };
-    match name {
-        "quinn:cubic" => quinn(|| Arc::new(CubicConfig::default())),
-        "quinn:reno" => quinn(|| Arc::new(NewRenoConfig::default())),
-        "quinn:bbr" => quinn(|| Arc::new(BbrConfig::default())),
-        "knee" => {
-            let entry = knee_cc::find(suite.own).unwrap();
-            let params = suite.param.map(|(name, value)| (name, Value::Choice(value)));
-            Box::new(Own::new(entry, Params::resolve(entry.params, params).unwrap()))
-        }
-        name => Box::new(noq::conform::Controllers::named(name).unwrap()),
+    if name == "knee" {
+        let entry = knee_cc::find(suite.own).unwrap();
+        let params = suite.param.map(|(name, value)| (name, Value::Choice(value)));
+        return Box::new(Own::new(entry, Params::resolve(entry.params, params).unwrap()));
+    }
+    match Controllers::named(name) {
+        Some(quinn) => Box::new(quinn),
+        None => Box::new(noq::conform::Controllers::named(name).unwrap()),
     }
 }
 
