@@ -130,12 +130,20 @@ def test_a_program_that_breaks_the_protocol_is_told_step_event_and_answer(
     ("words", "said"),
     [
         (["vegas"], "vegas has no vectors; expected one of bbr, cubic"),
-        (["mine.py:Mine"], "a class needs --as"),
+        (["mine.py:Mine"], "for a class or another congestion control, add --as"),
         (["mine.py:Mine", "--as", "cubic"], "expected --allow-code"),
-        (["reno", "--as", "cubic"], "reno is no class of a Python file"),
+        (["nothing", "--as", "cubic"], "nothing is no class of a Python file and no congestion control"),
         (["cubic", "--as", "cubic", "--", "true"], "leave --as away"),
     ],
 )
 def test_wrong_words_are_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_any_congestion_control_plays_the_vectors_that_as_names(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = report(capsys, "quinn:cubic", "--as", "cubic")
+    assert code == 1
+    assert verdicts(found)["cubic/fast-convergence-k"] == "fail"
+    assert verdicts(found)["cubic/spurious"] == "not-told"
+    assert found["implementation"] == "quinn:cubic"

@@ -48,6 +48,8 @@ enum Change {
     NoThreshold,
     /// Grows by twice as many packets.
     DoubleDelivered,
+    /// Counts a round with growth as one without: two more of them are a plateau, not three.
+    TwoRounds,
 }
 
 #[derive(Clone)]
@@ -58,6 +60,8 @@ struct Mutant {
     /// What the inner one left, before the answer was changed.
     kept: Option<Control>,
     rate: RateSample,
+    /// Packets delivered at which the round ends, and the bandwidth to grow from in packets per second.
+    round: (u64, f64),
 }
 
 impl Mutant {
@@ -89,6 +93,17 @@ impl Mutant {
         }
         control.cwnd = control.cwnd.max(1);
         control
+    }
+
+    /// Whether a round begins whose bandwidth is a quarter above that of the last one of which this was said.
+    fn has_grown(&mut self, ack: &Ack) -> bool {
+        if ack.rate.prior_delivered < self.round.0 {
+            return false;
+        }
+        let bandwidth = ack.rate.interval.map_or(0.0, |time| f64::from(ack.rate.delivered) / time.as_secs_f64());
+        let grown = bandwidth >= 1.25 * self.round.1;
+        self.round = (ack.view.delivered, if grown { bandwidth } else { self.round.1 });
+        grown
     }
 
     fn view(&self, view: &View) -> View {
@@ -132,6 +147,12 @@ impl CongestionControl for Mutant {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.heard(ack, |mutant, ack| mutant.with(control, |inner, control| inner.on_ack(ack, control)));
+        if matches!(self.change, Change::TwoRounds) && self.has_grown(ack) {
+            // The same rate once more, as that of a round that begins now.
+            let rate = RateSample { prior_delivered: ack.view.delivered, ..*ack.rate };
+            let again = Ack { rate: &rate, acked: 1, delivered: 1, lost: 0, ..*ack };
+            self.with(control, |inner, control| inner.on_ack(&again, control));
+        }
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
@@ -189,7 +210,8 @@ fn mutant(suite: &Suite, change: Change, param: Option<(&'static str, Value)>) -
     let params = Params::resolve(entry.params, given.into_iter().chain(param)).unwrap();
     let make = move |init: &Init| -> Box<dyn DynCongestionControl> {
         let inner = (entry.make)(&params, init);
-        Box::new(Mutant { inner, change, first_rtt: None, kept: None, rate: RateSample::NONE })
+        let rate = RateSample::NONE;
+        Box::new(Mutant { inner, change, first_rtt: None, kept: None, rate, round: (0, 0.0) })
     };
     Own::made_by("mutant", entry, Box::new(make))
 }
@@ -242,6 +264,7 @@ fn each_mutant_is_named_by_the_vector_of_its_rule() {
         ("bbr/spurious-cruise", Change::NoUndo),
         ("bbr/app-limited-startup", Change::NeverAppLimited),
         ("bbr/plateau-rounds", Change::AlwaysAppLimited),
+        ("bbr/plateau-rounds", Change::TwoRounds),
         ("bbr/cruise-loss", Change::NoLoss),
         ("bbr/drain-ends", Change::FewerInFlight(20)),
         ("bbr/drain-gain", Change::Bandwidth(0.8)),

@@ -128,6 +128,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 mod criteria;
+mod explain;
 mod figures;
 mod guard;
 mod in_flight;
@@ -141,6 +142,7 @@ mod verdict;
 mod window;
 
 pub use criteria::{Bound, Form, Suite, Untested};
+pub use explain::{BrokenRule, Cost, Explanation};
 pub use figures::Figure;
 pub use in_flight::{InFlight, Packet};
 pub use knee_cc;
@@ -218,12 +220,22 @@ pub struct Evaluation {
     only: Vec<String>,
     quick: bool,
     seeds: u64,
+    explains: bool,
 }
 
 impl Evaluation {
     fn new(name: &str, subject: Subject) -> Self {
         let suite = Suite::default();
-        Self { name: name.into(), subject, suite, against: None, only: Vec::new(), quick: true, seeds: SEEDS }
+        Self {
+            name: name.into(),
+            subject,
+            suite,
+            against: None,
+            only: Vec::new(),
+            quick: true,
+            seeds: SEEDS,
+            explains: false,
+        }
     }
 
     /// Judges by the criteria of this suite; by default by those of RFC 9743.
@@ -260,6 +272,13 @@ impl Evaluation {
     /// Runs each scenario with the seeds 1 to `seeds`; by default 2.
     pub const fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
+        self
+    }
+
+    /// Names the rules of BBR's draft that the algorithm breaks, worst first, if a figure does not pass. For
+    /// [`Suite::Bbr`].
+    pub const fn explain(mut self) -> Self {
+        self.explains = true;
         self
     }
 

@@ -72,6 +72,19 @@ impl<R: Copy> Estimators<R> {
     }
 }
 
+/// Estimators that all connections of an implementation share: each takes a handshake.
+pub type Shared<R> = Arc<Mutex<Estimators<R>>>;
+
+/// Estimators that `make` makes.
+pub fn shared<R: Copy>(make: fn(Time, Time) -> R) -> Shared<R> {
+    Arc::new(Mutex::new(Estimators::new(make)))
+}
+
+/// The shared estimator with this least and about this smoothed RTT.
+pub fn known<R: Copy>(estimators: &Shared<R>, min: Time, srtt: Time) -> R {
+    estimators.lock().unwrap_or_else(PoisonError::into_inner).of(min, srtt)
+}
+
 /// Lets two ends exchange packets so that the RTT's samples are `min` and then one that makes the smoothed one `srtt`.
 /// The connecting end's controller gets the estimator with the ACK of what is written last.
 pub fn exchange(client: &mut dyn Connection, server: &mut dyn Connection, min: Time, srtt: Time) {
@@ -157,12 +170,13 @@ pub struct Controllers {
     name: String,
     make: Arc<dyn Fn() -> Factory + Send + Sync>,
     look: Option<Look>,
+    estimators: Shared<RttEstimator>,
 }
 
 impl Controllers {
     /// The controllers whose factories `make` makes, one for each connection.
     pub fn new(name: &str, make: Arc<dyn Fn() -> Factory + Send + Sync>) -> Self {
-        Self { name: name.into(), make, look: None }
+        Self { name: name.into(), make, look: None, estimators: shared(estimator) }
     }
 
     /// One of quinn's own, by the name that scenarios give it.
@@ -196,7 +210,7 @@ impl Implementation for Controllers {
     fn connect(&self, start: &Start) -> Result<Box<dyn Subject>, String> {
         let controller = (self.make)().build(instant(Time::ZERO), 1200);
         let look = self.look.clone();
-        let (estimators, before) = (Estimators::new(estimator), (start.rtt, start.rtt));
+        let (estimators, before) = (self.estimators.clone(), (start.rtt, start.rtt));
         Ok(Box::new(Running { controller, look, estimators, before, held: Held::default() }))
     }
 }
@@ -213,7 +227,7 @@ pub struct Held {
 struct Running {
     controller: Box<dyn Controller>,
     look: Option<Look>,
-    estimators: Estimators<RttEstimator>,
+    estimators: Shared<RttEstimator>,
     /// Least and smoothed RTT before the ACK at hand.
     before: (Time, Time),
     held: Held,
@@ -240,7 +254,7 @@ impl Subject for Running {
             Event::Lost(lost) => self.lost(now, lost),
             Event::Marked(packets) => self.held.marked.clone_from(packets),
             Event::Acked(acked) => {
-                let rtt = self.estimators.of(self.before.0, self.before.1);
+                let rtt = known(&self.estimators, self.before.0, self.before.1);
                 for packet in &acked.packets {
                     self.controller.on_ack(at, instant(packet.sent), MSS, acked.app_limited, &rtt);
                 }

@@ -13,7 +13,8 @@ WORDS = {
 
 def is_broken(one: dict[str, Any]) -> bool:
     """Whether a rule of the text is broken: not a choice, and without a reason on record."""
-    return one["verdict"] == "broke" or (one["verdict"] == "fail" and one["level"] != "choice")
+    verdict, level = str(one["verdict"]), str(one["level"])
+    return verdict == "broke" or (verdict == "fail" and level != "choice")
 
 
 def _off(one: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ use knee_conform::{Event, Implementation, Lost, MSS, Packet, Shown, Start, Subje
 use knee_core::Time;
 use knee_core::convert::saturating_u16;
 use knee_quic::Settings;
-use knee_quic::conform::{Estimators, Held, exchange};
+use knee_quic::conform::{Held, Shared, exchange, known, shared};
 use knee_quic::connection::instant;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
@@ -20,12 +20,13 @@ pub type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 pub struct Controllers {
     name: String,
     make: Box<dyn Fn() -> Factory + Send + Sync>,
+    estimators: Shared<RttEstimator>,
 }
 
 impl Controllers {
     /// The controllers whose factories `make` makes, one for each connection.
     pub fn new(name: &str, make: impl Fn() -> Factory + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), make: Box::new(make) }
+        Self { name: name.into(), make: Box::new(make), estimators: shared(estimator) }
     }
 
     /// One of noq's own, by the name that scenarios give it.
@@ -47,14 +48,14 @@ impl Implementation for Controllers {
 
     fn connect(&self, start: &Start) -> Result<Box<dyn Subject>, String> {
         let controller = (self.make)().build(instant(Time::ZERO), saturating_u16(MSS));
-        let (estimators, before) = (Estimators::new(estimator), (start.rtt, start.rtt));
+        let (estimators, before) = (self.estimators.clone(), (start.rtt, start.rtt));
         Ok(Box::new(Running { controller, estimators, before, held: Held::default() }))
     }
 }
 
 struct Running {
     controller: Box<dyn Controller>,
-    estimators: Estimators<RttEstimator>,
+    estimators: Shared<RttEstimator>,
     /// Least and smoothed RTT before the ACK at hand.
     before: (Time, Time),
     held: Held,
@@ -95,7 +96,7 @@ impl Subject for Running {
                 if acked.blocked {
                     self.controller.on_cwnd_limited();
                 }
-                let rtt = self.estimators.of(self.before.0, self.before.1);
+                let rtt = known(&self.estimators, self.before.0, self.before.1);
                 for packet in &acked.packets {
                     let sent = instant(packet.sent);
                     self.controller.on_ack(at, sent, MSS, packet.number, acked.app_limited, &rtt);
