@@ -24,6 +24,8 @@ DRIVER = Path(__file__).with_suffix(".rs")
 COPY = ROOT / "target" / "rule-costs"
 TABLE = ROOT / "python" / "knee" / "evaluate" / "bbr-rules.toml"
 BBR3 = Path("crates/knee-cc/src/bbr3")
+#: Where evaluations refuse to run alone, which these do: a mutant is compared with the original.
+RUN = Path("crates/knee-evaluate/src/run.rs")
 #: What is built, and the scenarios and distributions that its sources include.
 NEEDED = ("crates/", "Cargo", "python/knee/evaluate/", "python/knee/scenarios/")
 #: The part of a figure below which a difference is none, as that of knee.evaluate.verdict.
@@ -54,7 +56,7 @@ def branch(old: str, new: str, number: int) -> str:
         return new.replace("MUTANT", chosen)
     if old.endswith(";"):
         return f"if {chosen} {{ {new} }} else {{ {old} }}"
-    return f"(if {chosen} {{ {new} }} else {{ {old} }})"
+    return f"{{ if {chosen} {{ {new} }} else {{ {old} }} }}"
 
 
 def mutated(sources: dict[str, str], known: list[Mutant]) -> dict[str, str]:
@@ -90,7 +92,10 @@ def built() -> Path:
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     for name in (os.fsdecode(each) for each in tracked.split(b"\0") if each):
         if name.startswith(NEEDED) and not name.startswith(f"{BBR3}/"):
-            _write(COPY / name, (ROOT / name).read_bytes())
+            # The table that this script writes is no part of what it measures.
+            _write(COPY / name, b"rule = []\n" if Path(name).name == TABLE.name else (ROOT / name).read_bytes())
+    evaluation = (COPY / RUN).read_text()
+    _write(COPY / RUN, evaluation.replace("if against.is_empty() {", "if false {").encode())
     sources = {path.name: path.read_text() for path in sorted((ROOT / BBR3).glob("*.rs"))}
     for name, text in mutated(sources, mutants()).items():
         # Nothing that is asked at run time is known when the program is compiled.
@@ -104,10 +109,13 @@ def built() -> Path:
 
 
 def run(program: Path, number: int) -> dict[str, Any]:
-    """The vectors that a mutant breaks, and its figures."""
-    environ = {**os.environ, "KNEE_MUTANT": str(number)}
-    done = subprocess.run([program], check=True, capture_output=True, env=environ)
-    return dict(json.loads(done.stdout))
+    """The vectors that a mutant breaks, and its figures; those of a run before, if the program is the same."""
+    kept = COPY / "found" / f"{number}.json"
+    if not kept.exists() or kept.stat().st_mtime < program.stat().st_mtime:
+        environ = {**os.environ, "KNEE_MUTANT": str(number)}
+        done = subprocess.run([program], check=True, capture_output=True, env=environ)
+        _write(kept, done.stdout)
+    return dict(json.loads(kept.read_bytes()))
 
 
 def costs(with_rule: list[dict[str, Any]], without: list[dict[str, Any]]) -> list[dict[str, Any]]:

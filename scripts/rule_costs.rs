@@ -2,15 +2,15 @@
 //! KNEE_MUTANT names by its number; scripts/rule_costs.py makes those and calls this.
 
 use knee_evaluate::knee_conform::{Own, conform};
-use knee_evaluate::{Deployed, Suite, algorithm, knee_cc, knee_core};
+use knee_evaluate::{Suite, algorithm, knee_cc, knee_core};
 use serde_json::{Value, json};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let entry = knee_cc::find("bbr3").ok_or("the registry lacks bbr3")?;
     let vectors = conform("bbr", &Own::new(entry, knee_core::Params::defaults(entry.params)))?;
-    // Those it is compared with play no part: the original's figures are those of mutant 0.
-    let evaluation = algorithm(entry).suite(Suite::Bbr).against(Deployed::Reno).all_scenarios();
+    // Nobody is run beside it: the figures of the original are those of mutant 0.
+    let evaluation = algorithm(entry).suite(Suite::Bbr).against([]).all_scenarios();
     let report = evaluation.run()?;
     let figures: Vec<Value> = (report.criteria.iter().flat_map(|found| &found.figures))
         .map(|figure| {
