@@ -1,12 +1,16 @@
 """Writes what depends on where knee is published: how to get it, in texts and manifests.
 
 `[tool.knee]` in pyproject.toml is the one setting; whoever publishes fills it in and runs `python scripts/address.py`.
+With `--check` it writes nothing: it shows each line that depends on the setting, and fails if one is not as set.
 A text's part stands between `<!-- address: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import re
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +27,8 @@ class Addresses:
     repository: str
     site: str
     package: str
+    crates: bool = False
+    doi: str = ""
 
     @property
     def clone(self) -> str:
@@ -73,6 +79,11 @@ class Addresses:
 
     def crate(self) -> str:
         """How a crate gets the library that evaluates."""
+        if self.crates:
+            return (
+                "It is a dependency of tests only:\n\n<!-- not run: it changes the reader's own crate -->\n```sh\n"
+                "cargo add --dev knee-evaluate\ncargo test --release\n```\n"
+            )
         at = f"--git {self.repository}" if self.repository else "--path ../knee/crates/knee-evaluate"
         where = "the repository" if self.repository else "a checkout beside your crate"
         return (
@@ -94,6 +105,11 @@ def written(name: str, text: str, given: Addresses) -> str:
         urls = "".join(f'{key} = "{at}"\n' for key, at in named.items() if at)
         text = re.sub(r"^\[project\.urls\]\n(?:.+\n)*\n", "", text, flags=re.M)
         return text.replace("[project.scripts]", f"[project.urls]\n{urls}\n[project.scripts]", 1) if urls else text
+    if name == "CITATION.cff":
+        named = {"doi": given.doi, "repository-code": given.repository, "url": given.site}
+        lines = "".join(f'{key}: "{at}"\n' for key, at in named.items() if at)
+        text = re.sub(r"^(?:doi|repository-code|url): .*\n", "", text, flags=re.M)
+        return re.sub(r"^version: ", f"{lines}version: ", text, count=1, flags=re.M)
     if name == "Cargo.toml":
         text = re.sub(r"^repository = .*\n", "", text, flags=re.M)
         at = f'repository = "{given.repository}"\n' if given.repository else ""
@@ -101,10 +117,38 @@ def written(name: str, text: str, given: Addresses) -> str:
     return PARTS.sub(lambda found: found[1] + getattr(given, found[2])() + found[3], text)
 
 
-if __name__ == "__main__":
-    for name in (*TEXTS, "pyproject.toml", "Cargo.toml"):
+#: For showing what would change, where nothing is set.
+EXAMPLE = Addresses("https://git.example/knee", "https://site.example", "knee-lab", crates=True, doi="10.5281/example")
+FILES = (*TEXTS, "CITATION.cff", "pyproject.toml", "Cargo.toml")
+
+
+def depending(name: str, text: str) -> list[str]:
+    """The lines of a file that depend on the setting, as they would be: `FILE:LINE: TEXT`."""
+    none, there = (written(name, text, given).split("\n") for given in (Addresses("", "", ""), EXAMPLE))
+    blocks = difflib.SequenceMatcher(None, none, there, autojunk=False).get_opcodes()
+    return [f"{name}:{first + 1}: {line}" for kind, first, _, i, j in blocks if kind != "equal" for line in there[i:j]]
+
+
+def main() -> int:
+    """Writes, or with `--check` shows."""
+    parser = argparse.ArgumentParser(description="Writes what depends on [tool.knee] in pyproject.toml.")
+    parser.add_argument("--check", action="store_true", help="show the lines that depend on it, and write nothing")
+    check = parser.parse_args().check
+    stale = []
+    for name in FILES:
         old = (ROOT / name).read_text(encoding="utf-8")
         new = written(name, old, addresses())
-        if new != old:
+        if check:
+            print(*depending(name, old), sep="\n")
+        elif new != old:
             (ROOT / name).write_text(new, encoding="utf-8")
             print(f"{name}: written")
+        if new != old:
+            stale.append(name)
+    if check and stale:
+        print(f"not as set: {', '.join(stale)}; run python scripts/address.py", file=sys.stderr)
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -75,7 +75,8 @@ def rewritten(text: str, found: dict[str, str]) -> str:
 def main(file: Path, paper: str) -> None:
     """Rewrites the data file of a paper, and prints the keys whose text is new or went."""
     (rows,) = (each["rows"] for each in json.loads(file.read_bytes())["papers"] if each["key"] == paper)
-    found = {row["key"]: row["verdict"] for row in rows if not row["finding"]}
+    # A finding has no verdict of its own, but one that hangs on the draws is named.
+    found = {row["key"]: row["verdict"] for row in rows if not row["finding"] or row["verdict"] == "undecided"}
     place = ITEMS / f"{paper}.toml"
     before = place.read_text(encoding="utf-8")
     after = rewritten(before, found)

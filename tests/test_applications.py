@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import knee
+from browser import DESKTOP, PHONE, check_layout, needs_chromium
 from knee.cli import main
 from knee.cli.tables import number
 from knee.figures.applications import calls, shown
@@ -19,6 +20,7 @@ from knee.figures.applications.alone import times_s
 from knee.figures.applications.completions import times
 from knee.figures.applications.histogram import Histogram, trimmed_mean
 from knee.scenario import from_dict, load
+from knee.view.chart import Panel
 
 
 def test_quantiles_of_counts_are_those_of_the_values() -> None:
@@ -156,6 +158,50 @@ def test_the_report_begins_with_the_answer(loaded: knee.Result, tmp_path: Path) 
     assert body.index(answer) < body.index('id="latency-under-load"') < body.index('id="figures"')
     for name in ("latency", "rtt_cdf", "queue_delay_cdf", "owd_cdf"):
         assert f'<figure id="{name}">' in page
+
+
+@pytest.fixture(scope="module")
+def rrul() -> knee.Result:
+    """RRUL in short, with a class of a codepoint and one of L4S."""
+    base = load("rrul").plain()
+    given = base["flows"] + [
+        {"cc": "prague", "rtt": "20 ms", "ecn": "l4s"},
+        {"cc": "cubic", "rtt": "20 ms", "dscp": "EF"},
+    ]
+    flows = [flow | {"start": "1 s", "label": f"f{i}"} for i, flow in enumerate(given)]
+    return knee.run(base | {"duration": "4 s", "warmup": "1 s", "flows": flows})
+
+
+def test_goodput_by_class_and_latency_are_in_one_picture(rrul: knee.Result) -> None:
+    down, up, latency = rrul.plot("rrul").chart.panels
+    assert [line.name for line in down.lines] == ["best effort", "L4S", "DSCP EF"]
+    assert [line.name for line in up.lines] == ["best effort"]
+    assert [line.name for line in latency.lines] == ["best effort, round trip", "L4S, round trip"]
+    looks = {line.name: (line.colour, line.dash) for panel in (down, up, latency) for line in panel.lines}
+    assert len(set(looks.values())) == len(looks) == 5, "one legend is for all panels"
+    ways = rrul.samples.join(
+        pl.DataFrame([{"flow": flow["flow"], "way": flow["direction"]} for flow in rrul.summary["flows"]]).cast(
+            {"flow": rrul.samples.schema["flow"]}
+        ),
+        on="flow",
+    )
+    for panel, way in ((down, "forward"), (up, "reverse")):
+        sums = ways.filter(pl.col("way") == way).group_by("t_s").agg(pl.col("goodput_mbps").sum()).sort("t_s")
+        drawn = sum(line.y for line in panel.lines) / _unit(panel)
+        assert drawn[-1] == pytest.approx(sums["goodput_mbps"][-1], rel=1e-4)
+        assert drawn.sum() == pytest.approx(sums["goodput_mbps"].sum(), rel=1e-4)
+
+
+def _unit(panel: Panel) -> float:
+    """How many of the panel's unit are a Mbit/s."""
+    return {"Mbit/s": 1.0, "kbit/s": 1e3, "Gbit/s": 1e-3}[panel.unit]
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_picture_by_class_fits(rrul: knee.Result, tmp_path: Path, width: int) -> None:
+    told = check_layout(rrul.plot("rrul").save(tmp_path / "rrul.html"), width, tallest=1500)
+    assert told["charts"] == 1
 
 
 def test_the_terminal_says_it_first(
@@ -454,4 +500,5 @@ def test_a_mediums_own_delay_is_in_no_idle_and_the_table_says_so() -> None:
     assert 4 < entry["increase_p50_ms"] < 6.1
     table = shown.latency(summary)
     assert table is not None
-    assert table.rows[0][0] == "game (best effort, one way, idle is half the base RTT)"
+    assert table.rows[0][0] == "game (best effort, one way)"
+    assert table.note == "Idle is half the base RTT of game."

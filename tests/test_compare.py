@@ -12,7 +12,7 @@ import pytest
 import knee
 from knee.cli import main
 from knee.errors import FolderError, InputError
-from knee.figures.compared import figures
+from knee.figures.compared import figures, of_run
 from knee.view.compare.variants import variants
 
 
@@ -122,10 +122,11 @@ def test_the_bottlenecks_of_differently_named_links_are_in_one_row() -> None:
     assert all(value > 1 for value in rows["slowest queue: queueing delay, mean, ms"])
     assert "modem: queueing delay, mean, ms" not in rows
     assert rows["access: queueing delay, mean, ms"][0] is None
-    # What the other has not is not a screenful of defaults.
-    keys, _, _ = variants([one, two], ["a", "b"])
-    assert {"links.0.rate", "links.1.name", "links.1.rate"} <= set(keys)
-    assert len(keys) < 12
+    # The bottlenecks are one link, which is the same; of the other link no default is told.
+    keys, _, values = variants([one, two], ["a", "b"])
+    other = {f"links.0.{key}" for key in ("name", "rate", "queue", "limit")}
+    assert set(keys) == {"bottleneck.name", "flows.0.path"} | other
+    assert [value["links.0.rate"] for value in values] == ["–", "1 Gbit/s"]
 
 
 def test_a_transfer_has_the_goodput_of_the_time_in_which_it_ran() -> None:
@@ -136,3 +137,7 @@ def test_a_transfer_has_the_goodput_of_the_time_in_which_it_ran() -> None:
     told = figures(summary)
     assert told["goodput of transfers while they run, least, Mbit/s"] == summary["flows"][0]["goodput_mbps"] > 9
     assert "goodput of all flows, Mbit/s" not in told
+    assert "goodput_mbps" not in of_run(summary)
+    assert of_run(summary)["transfer_goodput_mbps"] > 9
+    endless = knee.run({"duration": "1 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}).summary
+    assert of_run(endless) == endless["run"]

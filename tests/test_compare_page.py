@@ -151,6 +151,38 @@ def test_a_page_is_not_written_where_a_folder_is_in_its_place(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_the_page_shows_the_figures_that_differ_and_folds_the_rest(results: list[Result]) -> None:
+    one = results[0]
+    longer = knee.run(one.scenario.plain() | {"flows": [{"cc": "reno", "rtt": "40 ms", "label": "one"}]})
+    text = page([one, longer], ["a", "b"])
+    shown, folded = text.split('<section id="series">')
+    same = [name for name in RUN if one.summary["run"].get(name) is not None]
+    same = [name for name in same if one.summary["run"][name] == longer.summary["run"][name]]
+    assert "timeouts" in same
+    assert not any(f'data-key="{name}"' in shown for name in same)
+    assert all(f'data-key="{name}"' in folded[folded.index('<details id="same">') :] for name in same)
+    assert 'data-key="rtt_mean_ms"' in shown
+    assert "Figures of the runs" not in text, "a mark for each of two runs says what the table says"
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "tallest"), [(PHONE, 5000), (DESKTOP, 3400)])
+def test_a_page_of_two_runs_on_differing_links_is_short(width: int, tallest: int, tmp_path: Path) -> None:
+    """It was 12,747 px long on a phone."""
+    flow = {"cc": "cubic", "rtt": "40 ms", "bytes": "3 MB"}
+    access = {"name": "access", "rate": "100 Mbit/s", "limit": "600 packets"}
+    made = [
+        knee.run({"duration": "5 s", "flows": [flow], **links})
+        for links in (
+            {"link": BASE["link"]},
+            {"links": [access, BASE["link"] | {"name": "modem", "queue": "fq_codel"}]},
+        )
+    ]
+    path = tmp_path / "compare.html"
+    path.write_text(page(made, ["one", "two"]), encoding="utf-8")
+    check_layout(path, width, tallest=tallest)
+
+
 @needs_chromium
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_the_page_fits(results: list[Result], tmp_path: Path, width: int) -> None:

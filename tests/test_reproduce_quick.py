@@ -80,27 +80,8 @@ LONG = {
     "shares-testbed-40-equilibrium",
 }
 
-#: Cases whose short form gives other verdicts than the data, with the first of those. The whole form has to be run
-#: again with all draws.
-STALE = {
-    "incast-buffers": "doubling: 1.68 for 2 +- 0.2",
-    "interactions-table1": "cubic-convergence-later holds in one of three draws",
-    "interactions-table2-quic": "quic-bbr-grabs-2 holds in two of three draws",
-    "interactions-table3": "four-cubic-sending-2: 20.4, 17.1, 16.1 for 17.7",
-    "lola-fig6": "fig6-windows: 1.21 for at most 1.1",
-    "pam2025-cells-bbr-bbr3-cubic-cubic-ecn": "bbr3-DualPI2-0d5-prague: 32.0 for 37.7 +- 5",
-    "shares-testbed-20": "rtt20-bdp05-bbr5-share: 60.3, 60.5, 62.4 for 55.5 +- 5",
-    "shares-testbed-40-equilibrium": "rtt40-bdp10-bbr25-share: 51.7, 48.6, 53.6 for 48.6 +- 5",
-}
-
-
-def _marks(key: str) -> list[pytest.MarkDecorator]:
-    stale = [pytest.mark.xfail(reason=STALE[key], strict=True)] if key in STALE else []
-    return [*stale, *([pytest.mark.long] if key in LONG else [])]
-
-
 CASES = [
-    pytest.param(name, group, id=key, marks=_marks(key))
+    pytest.param(name, group, id=key, marks=[pytest.mark.long] if key in LONG else [])
     for name in NAMES
     for group in _groups(paper(name))
     for key in [f"{name}-{'-'.join(experiment.key for experiment in group)}"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +24,13 @@ import pytest
 
 import ordinary_user
 from knee.errors import InputError, RunError, ScenarioError
-from knee.grounds.host import inside, refuse, shell
+from knee.grounds import GROUNDS
+from knee.grounds.ground import Request
+from knee.grounds.host import inside, refuse, shell, traffic
 from knee.grounds.host.host import ROOTLESS, Host
+from knee.grounds.host.lab import Session
 from knee.scenario import from_dict
+from knee.view.report import page
 
 _Scenario = Callable[..., dict[str, Any]]
 _LACKS = "; ".join(part.what for part in (*Host().missing(), *inside.missing()))
@@ -86,11 +96,87 @@ def test_a_scenario_that_the_ground_cannot_run_is_refused_by_name(scenario: _Sce
         shell.run(from_dict(scenario(flows=flows)), ["sh"])
 
 
-def test_a_switch_that_is_late_gives_no_figures(scenario: _Scenario) -> None:
-    told = from_dict(scenario())
-    shell.check_late(told, {"behind": 10, "departures": 1000})
-    with pytest.raises(RunError, match="11 of 1000 packets left the switch more than 1 ms late"):
-        shell.check_late(told, {"behind": 11, "departures": 1000})
+def test_a_late_switch_is_told_at_once_and_once(scenario: _Scenario) -> None:
+    said: list[str] = []
+    seen: list[Any] = []
+    ground = shell.Shell(Session([], None, 1, 0, "reno", ecn=False, user=(0, 0), pasta=None), seen.append, said.append)
+    for behind in (10, 11, 12):
+        ground._tell({"behind": behind, "departures": 1000})
+    assert said == [
+        "11 of 1000 packets left the switch more than 1 ms late so far; if it stays above 1 %, the result has no RTTs "
+        "and delays."
+    ]
+    assert len(seen) == 3
+
+
+def test_a_late_switch_leaves_what_arrived_and_was_lost(scenario: _Scenario, tmp_path: Path) -> None:
+    """It left nothing at all: an upload of minutes for one late second."""
+    probes = [{"label": "probe", "rtt": "20 ms"}]
+    loaded = from_dict(
+        scenario(
+            probes=probes,
+            flows=[*scenario()["flows"], {"traffic": {"kind": "udp", "preset": "game-60hz"}, "rtt": "20 ms"}],
+        )
+    )
+    measured = GROUNDS["sim"].measure(loaded, Request(tmp_path))
+    measured = dataclasses.replace(measured, about={"switch": {"behind": 11, "departures": 1000}})
+    whole, kept = (each.result("host", "2026-01-01T00:00:00") for each in (measured, shell.without_times(measured)))
+    for name in ("goodput_mbps", "loss", "drops", "utilization", "jain"):
+        assert kept.summary["run"][name] == whole.summary["run"][name] is not None
+    assert whole.summary["run"]["latency_p50_ms"] is not None
+    times = {name: value for name, value in _numbers(kept.summary) if re.search("rtt|delay|latency|owd|jitter", name)}
+    assert {name for name, value in times.items() if value is not None} <= {"base_rtt_ms"}
+    assert kept.samples["rtt_mean_ms"].null_count() == kept.samples.height
+    assert kept.summary["remarks"][0].startswith(
+        "This machine does not carry the scenario in real time: 11 of 1000 packets left the switch more than 1 ms late,"
+    )
+    assert "RTT" in page(kept)
+
+
+def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float | None]]:
+    """All numbers of a summary, and what is null, by their last key."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _numbers(inner, name)
+    elif value is None or isinstance(value, int | float):
+        yield name, value
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_side_that_learns_of_the_end_later_is_not_broken_by_the_others_reset(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, of five uploads beside a flow four left no result."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    receiver = {"flow": 0, "port": port, "buffer": 1 << 20, "clamp": 0}
+    side = traffic.Side({"rootless": True, "send": [], "receive": [receiver]})
+    side.told |= {"duration": 60 * 10**9, "interval": 10**8, "poll": 10**7, "warmup": 0}
+    reader, writer = os.pipe()
+    given = os.fdopen(reader)
+    monkeypatch.setattr(sys, "stdin", given)
+    monkeypatch.setattr(traffic, "_MOMENT_MS", 10_000 if ends else 100)
+
+    def other() -> None:
+        with socket.create_connection(("127.0.0.1", port)) as sender:
+            time.sleep(0.1)
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        time.sleep(0.3)
+        if ends:
+            os.write(writer, f"{time.monotonic_ns()}\n".encode())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with contextlib.nullcontext() if ends else pytest.raises(ConnectionResetError):
+        side.run(time.monotonic_ns())
+    for flow in side.receivers:
+        flow.socket.close()
+    thread.join()
+    os.close(writer)
+    given.close()
 
 
 def test_what_keeps_users_out_is_named_with_its_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 import tomllib
@@ -103,7 +104,7 @@ def test_files_of_the_repository_are_links_where_its_address_is_set(
     assert site_pages.page("docs/a.md", play=False).strip() == shown
 
 
-WRITTEN = (*address.TEXTS, "pyproject.toml", "Cargo.toml")
+WRITTEN = address.FILES
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -117,10 +118,14 @@ def test_what_depends_on_the_addresses_is_made_from_the_one_setting(name: str) -
 @pytest.mark.parametrize("name", WRITTEN)
 def test_addresses_that_are_set_are_in_every_text_and_can_be_taken_back(name: str) -> None:
     none = address.Addresses("", "", "")
-    given = address.Addresses("https://h.example/knee.git", "https://k.example", "knee-lab")
+    given = address.Addresses("https://h.example/knee.git", "https://k.example", "knee-lab", crates=True, doi="10.1/x")
     text = address.written(name, (ROOT / name).read_text(encoding="utf-8"), none)
     there = address.written(name, text, given)
-    assert "h.example" in there or "knee-lab" in there
+    said = {
+        "docs/evaluate-rust.md": "cargo add --dev knee-evaluate\n",
+        "CITATION.cff": 'doi: "10.1/x"\nrepository-code:',
+    }
+    assert said.get(name, "h.example") in there or "knee-lab" in there
     if name.endswith(".toml"):
         made = tomllib.loads(there)
         assert made.get("project", {}).get("urls", {}).get("Documentation") in (None, given.site)
@@ -130,6 +135,29 @@ def test_addresses_that_are_set_are_in_every_text_and_can_be_taken_back(name: st
             made.get("project", {}).get("urls", {}).get("Repository"),
         )
     assert address.written(name, there, none) == text
+
+
+def test_the_check_shows_each_place_that_depends_on_the_setting(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["address.py", "--check"])
+    assert address.main() == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert {line.partition(":")[0] for line in out.splitlines()} == set(address.FILES)
+    for name in (
+        "pip install knee-lab",
+        "git clone https://git.example/knee",
+        'repository = "https://git.example/knee"',
+    ):
+        assert name in out
+    changed = dataclasses.replace(address.addresses(), site="https://k.example")
+    monkeypatch.setattr(address, "addresses", lambda: changed)
+    assert address.main() == 1
+    assert (
+        capsys.readouterr().err
+        == "not as set: README.md, CITATION.cff, pyproject.toml; run python scripts/address.py\n"
+    )
 
 
 def test_the_columns_of_frames_are_documented() -> None:

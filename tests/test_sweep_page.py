@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -15,13 +16,14 @@ from knee.figures.register import RUN
 from knee.scenario.paths import PACKAGE, called
 from knee.study import sweeps
 from knee.study.sweeps import dataset, sweepfile, work
+from knee.view.sweep import page as sweep_page
 from sweep_examples import of
 
 
-def _frame(tiny: Path, values: dict[str, list[Any]]) -> sweeps.Sweep:
+def _frame(tiny: Path, values: dict[str, list[Any]], zips: Sequence[Sequence[str]] = ()) -> sweeps.Sweep:
     """A sweep with made-up figures, a row per point."""
     base = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
-    made = sweepfile.read(base, values)
+    made = sweepfile.read(base, values, zips=zips)
     writer = dataset.Writer(tiny / "s", made)
     rows = [
         {"run": i, "seed": 1} | {name: float(i % 7 + k) for k, name in enumerate(RUN)} for i in range(1, len(made) + 1)
@@ -126,6 +128,68 @@ def test_the_page_is_over_all_samples(tiny: Path) -> None:
     # Student's t for 4 degrees of freedom.
     assert halves == pytest.approx([2.776 * stdev(each) / 5**0.5 for each in values.values()])
     assert "Means over all samples of link.rate, flows.0.rtt with the 95 % confidence intervals" in about
+
+
+@needs_chromium
+def test_tied_axes_are_held_together(tiny: Path) -> None:
+    """A choice of the rate alone leaves two points at each place, one of them hidden."""
+    values = {
+        "link.rate": ["5 Mbit/s", "10 Mbit/s", "10 Mbit/s"],
+        "flows.0.rtt": ["20 ms", "20 ms", "80 ms"],
+        "flows.0.cc": ["reno", "cubic"],
+    }
+    _frame(tiny, values, zips=[["link.rate", "flows.0.rtt"]]).write_page()
+    probe = (
+        CHANGE
+        + """
+    set("over", "2"); set("by", "-1"); set("panels", "-1");
+    const held = document.querySelector("#fixed label");
+    const [select] = held.getElementsByTagName("select");
+    const choices = [...select.options].map(({ textContent }) => textContent);
+    select.value = "2";
+    select.dispatchEvent(new Event("change"));
+    await drawAllCharts();
+    return [held.firstChild.textContent, choices, [...charts.of(chart).chart.panels[0].items[0].rows]];
+    """
+    )
+    label, choices, rows = look(tiny / "s" / "sweep.html", probe=probe)["probe"]
+    assert label == "link.rate with flows.0.rtt "
+    assert choices == ["5 Mbit/s, 20 ms", "10 Mbit/s, 20 ms", "10 Mbit/s, 80 ms"]
+    assert rows == [4, 5], "the two points of the third pair"
+
+
+def test_the_best_value_is_best_by_the_figures_sense(tiny: Path) -> None:
+    """0.0288 Mbit/s, all that a game has to send, is no best goodput; no timeout anywhere is no row's merit."""
+
+    def marked(flow: dict[str, Any]) -> dict[str, list[float]]:
+        base = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}, flow], "duration": "1 s"}
+        folder = tiny / f"s{len(flow)}"
+        definition = sweepfile.read(base, {"flows.0.cc": ["reno", "cubic", "lola"]})
+        writer = dataset.Writer(folder, definition)
+        same = dict.fromkeys(RUN, 0.0)
+        made = [0.0286, 0.0288, 0.0287]
+        moving = ("least_goodput_mbps", "goodput_mbps", "rtt_mean_ms", "marks", "first_share")
+        writer.add(work.Part([{"run": i, "seed": 1} | same | dict.fromkeys(moving, x) for i, x in enumerate(made, 1)]))
+        writer.flush()
+        sweep = sweeps.Sweep(folder, definition, {})
+        table = sweep_page._table(sweep, sweep.runs.collect())
+        cells = [cell for row in table.rows for cell in row.cells if cell.kind == "best"]
+        return {cell.key: [float(other.exact or 0) for other in cells if other.key == cell.key] for cell in cells}
+
+    assert marked({"cc": "reno", "rtt": "20 ms", "label": "b"}) == {
+        "least_goodput_mbps": [0.0288],
+        "goodput_mbps": [0.0288],
+        "rtt_mean_ms": [0.0286],
+    }
+    assert marked({"traffic": {"kind": "udp", "preset": "game-60hz"}, "rtt": "20 ms"}) == {
+        "goodput_mbps": [0.0288],
+        "rtt_mean_ms": [0.0286],
+    }
+
+
+def test_figures_name_a_probe_only_where_there_is_one() -> None:
+    """Latency under load is that of a call or a game where nothing probes."""
+    assert not [figure.title for figure in RUN.values() if "probe" in figure.title]
 
 
 @needs_chromium

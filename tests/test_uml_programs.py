@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +37,13 @@ def _kernel() -> None:
 
 
 @pytest.fixture(scope="module")
-def transport(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tests' own transport (``tests/transport.c``)."""
-    program = tmp_path_factory.mktemp("transport") / "transport"
+def transport() -> Iterator[Path]:
+    """The tests' own transport (``tests/transport.c``), where another session of pytest leaves rights as they are."""
     source = Path(__file__).with_name("transport.c")
-    subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source)], check=True)
-    return reachable(program)
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "transport"
+        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source)], check=True)
+        yield reachable(program)
 
 
 def flow(transport: Path, how: str = "sleep", mbps: float = 5, **changed: Any) -> dict[str, Any]:

@@ -50,6 +50,26 @@ def test_every_crate_has_it() -> None:
         assert told == {"workspace": True}, crate
 
 
+def test_crates_can_be_published_one_after_the_other() -> None:
+    """Cargo refuses a crate whose dependencies with a version, also of its tests, are not on crates.io yet."""
+    manifests = [tomllib.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "crates").glob("*/Cargo.toml")]
+    waits = {
+        made["package"]["name"]: {
+            name
+            for kind in ("dependencies", "build-dependencies", "dev-dependencies")
+            for name, told in made.get(kind, {}).items()
+            if name.startswith("knee-") and told.keys() & {"workspace", "version"}
+        }
+        for made in manifests
+        if made["package"].get("publish", True)
+    }
+    release = (ROOT / "lab" / "release.md").read_text(encoding="utf-8")
+    order = re.findall(r" -p (knee-[a-z]+)", release.partition("cargo publish")[2].partition("```")[0])
+    assert sorted(order) == sorted(waits)
+    for i, name in enumerate(order):
+        assert waits[name] <= set(order[:i]), name
+
+
 def test_the_package_is_built_with_it() -> None:
     assert knee.__version__ == VERSION
     assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dynamic"]

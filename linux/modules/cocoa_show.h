@@ -21,33 +21,44 @@ static inline u32 cocoa_us(u64 ns)
 static int cocoa_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	const struct cocoa_sched_data *q = qdisc_priv(sch);
-	u64 ce_threshold = q->ce_threshold == U64_MAX ? 0 : q->ce_threshold;
+	u64 ce_threshold = READ_ONCE(q->ce_threshold);
 	struct nlattr *opts = nla_nest_start(skb, TCA_OPTIONS);
 
 	if (!opts)
 		return -EMSGSIZE;
-	if (nla_put_u32(skb, TCA_COCOA_LIMIT, sch->limit) ||
-	    nla_put_u32(skb, TCA_COCOA_FLOW_LIMIT, q->params.initial_buffer) ||
-	    nla_put_u32(skb, TCA_COCOA_QUANTUM, q->quantum) ||
-	    nla_put_u32(skb, TCA_COCOA_INITIAL_QUANTUM, q->initial_quantum) ||
+	/* Whoever changes the options holds a lock that this does not. */
+	if (ce_threshold == U64_MAX)
+		ce_threshold = 0;
+	if (nla_put_u32(skb, TCA_COCOA_LIMIT, READ_ONCE(sch->limit)) ||
+	    nla_put_u32(skb, TCA_COCOA_FLOW_LIMIT,
+			READ_ONCE(q->params.initial_buffer)) ||
+	    nla_put_u32(skb, TCA_COCOA_QUANTUM, READ_ONCE(q->quantum)) ||
+	    nla_put_u32(skb, TCA_COCOA_INITIAL_QUANTUM,
+			READ_ONCE(q->initial_quantum)) ||
 	    nla_put_u32(skb, TCA_COCOA_REFILL_DELAY,
-			cocoa_us(q->refill_delay)) ||
-	    nla_put_u32(skb, TCA_COCOA_ORPHAN_MASK, q->flows.mask) ||
-	    nla_put_u64_64bit(skb, TCA_COCOA_FLOW_MAX_RATE, q->flow_max_rate,
-			      TCA_COCOA_PAD) ||
+			cocoa_us(READ_ONCE(q->refill_delay))) ||
+	    nla_put_u32(skb, TCA_COCOA_ORPHAN_MASK,
+			READ_ONCE(q->flows.mask)) ||
+	    nla_put_u64_64bit(skb, TCA_COCOA_FLOW_MAX_RATE,
+			      READ_ONCE(q->flow_max_rate), TCA_COCOA_PAD) ||
 	    nla_put_u64_64bit(skb, TCA_COCOA_LOW_RATE_THRESHOLD,
-			      q->low_rate_threshold, TCA_COCOA_PAD) ||
+			      READ_ONCE(q->low_rate_threshold),
+			      TCA_COCOA_PAD) ||
 	    nla_put_u32(skb, TCA_COCOA_CE_THRESHOLD, cocoa_us(ce_threshold)) ||
-	    nla_put_u32(skb, TCA_COCOA_MULTIPLIER, q->params.multiplier) ||
-	    nla_put_u32(skb, TCA_COCOA_MAX_INCREASE, q->params.max_increase) ||
+	    nla_put_u32(skb, TCA_COCOA_MULTIPLIER,
+			READ_ONCE(q->params.multiplier)) ||
+	    nla_put_u32(skb, TCA_COCOA_MAX_INCREASE,
+			READ_ONCE(q->params.max_increase)) ||
 	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_INTERVAL,
-			cocoa_us(q->params.max_guard)) ||
+			cocoa_us(READ_ONCE(q->params.max_guard))) ||
 	    nla_put_u32(skb, TCA_COCOA_MAX_GUARD_RTTS,
-			q->params.max_guard_rtts) ||
+			READ_ONCE(q->params.max_guard_rtts)) ||
 	    nla_put_u32(skb, TCA_COCOA_BASE_RTT,
-			cocoa_us(q->params.base_rtt)) ||
-	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL, q->params.learn_initial) ||
-	    nla_put_u32(skb, TCA_COCOA_MEMORY_LIMIT, q->memory_limit)) {
+			cocoa_us(READ_ONCE(q->params.base_rtt))) ||
+	    nla_put_u8(skb, TCA_COCOA_LEARN_INITIAL,
+		       READ_ONCE(q->params.learn_initial)) ||
+	    nla_put_u32(skb, TCA_COCOA_MEMORY_LIMIT,
+			READ_ONCE(q->memory_limit))) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}

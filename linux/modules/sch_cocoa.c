@@ -449,39 +449,55 @@ static const struct nla_policy cocoa_policy[TCA_COCOA_MAX + 1] = {
 	[TCA_COCOA_MEMORY_LIMIT]	= COCOA_RANGE(NLA_U32, memory),
 };
 
+/* A dump reads the options without a lock. */
 static void cocoa_set_u32(const struct nlattr *attr, u32 *value)
 {
 	if (attr)
-		*value = nla_get_u32(attr);
+		WRITE_ONCE(*value, nla_get_u32(attr));
 }
 
 static void cocoa_set_u64(const struct nlattr *attr, u64 *value)
 {
 	if (attr)
-		*value = nla_get_u64(attr);
+		WRITE_ONCE(*value, nla_get_u64(attr));
 }
 
 /* A time given in microseconds. */
 static void cocoa_set_time(const struct nlattr *attr, u64 *value)
 {
 	if (attr)
-		*value = (u64)nla_get_u32(attr) * NSEC_PER_USEC;
+		WRITE_ONCE(*value, (u64)nla_get_u32(attr) * NSEC_PER_USEC);
 }
 
-/* Whether the parent is qfq, which requires a packet of a child with some. */
-static bool cocoa_below_qfq(const struct Qdisc *sch)
+/* The qdisc that this one is a child of. */
+static const struct Qdisc *cocoa_parent(const struct Qdisc *sch)
 {
 	const struct Qdisc *root = rtnl_dereference(qdisc_dev(sch)->qdisc);
 	const struct Qdisc *q;
 	int i;
 
 	if (sch->parent == TC_H_ROOT || !root)
-		return false;
+		return NULL;
 	if (root->handle == TC_H_MAJ(sch->parent))
-		return !strcmp(root->ops->id, "qfq");
+		return root;
 	hash_for_each(qdisc_dev(root)->qdisc_hash, i, q, hash)
 		if (q->handle == TC_H_MAJ(sch->parent))
-			return !strcmp(q->ops->id, "qfq");
+			return q;
+	return NULL;
+}
+
+/* Whether the parent wants a packet of each child that holds some: those that
+ * call qdisc_warn_nonwc().
+ */
+static bool cocoa_must_conserve_work(const struct Qdisc *sch)
+{
+	static const char * const demanding[] = { "drr", "ets", "hfsc", "qfq" };
+	const struct Qdisc *parent = cocoa_parent(sch);
+	int i;
+
+	for (i = 0; parent && i < ARRAY_SIZE(demanding); i++)
+		if (!strcmp(parent->ops->id, demanding[i]))
+			return true;
 	return false;
 }
 
@@ -496,9 +512,10 @@ static int cocoa_change(struct Qdisc *sch, struct nlattr *opt,
 	if (err < 0)
 		return err;
 	if (tb[TCA_COCOA_FLOW_MAX_RATE] &&
-	    nla_get_u64(tb[TCA_COCOA_FLOW_MAX_RATE]) && cocoa_below_qfq(sch)) {
+	    nla_get_u64(tb[TCA_COCOA_FLOW_MAX_RATE]) &&
+	    cocoa_must_conserve_work(sch)) {
 		NL_SET_ERR_MSG_MOD(extack,
-				   "flow_max_rate holds packets back, which the parent qfq does not allow");
+				   "flow_max_rate holds packets back, which drr, ets, hfsc and qfq do not allow a child");
 		return -EOPNOTSUPP;
 	}
 	if (tb[TCA_COCOA_ORPHAN_MASK] && q->flows.table &&
@@ -520,15 +537,15 @@ static int cocoa_change(struct Qdisc *sch, struct nlattr *opt,
 	cocoa_set_u64(tb[TCA_COCOA_LOW_RATE_THRESHOLD], &q->low_rate_threshold);
 	cocoa_set_time(tb[TCA_COCOA_CE_THRESHOLD], &q->ce_threshold);
 	if (!q->ce_threshold)
-		q->ce_threshold = U64_MAX;
+		WRITE_ONCE(q->ce_threshold, U64_MAX);
 	cocoa_set_u32(tb[TCA_COCOA_MULTIPLIER], &q->params.multiplier);
 	cocoa_set_u32(tb[TCA_COCOA_MAX_INCREASE], &q->params.max_increase);
 	cocoa_set_time(tb[TCA_COCOA_MAX_GUARD_INTERVAL], &q->params.max_guard);
 	cocoa_set_u32(tb[TCA_COCOA_MAX_GUARD_RTTS], &q->params.max_guard_rtts);
 	cocoa_set_time(tb[TCA_COCOA_BASE_RTT], &q->params.base_rtt);
 	if (tb[TCA_COCOA_LEARN_INITIAL])
-		q->params.learn_initial =
-			nla_get_u8(tb[TCA_COCOA_LEARN_INITIAL]);
+		WRITE_ONCE(q->params.learn_initial,
+			   nla_get_u8(tb[TCA_COCOA_LEARN_INITIAL]));
 	cocoa_shed(sch);
 	sch_tree_unlock(sch);
 	return 0;

@@ -126,6 +126,8 @@ def show(console: Console, each: shown.Shown) -> None:
     console.print(grid)
     if len(each.rows) > MOST_FLOWS:
         console.print(f"... and {len(each.rows) - MOST_FLOWS} more rows, all in summary.json\n")
+    if each.note:
+        console.print(f"{each.note}\n", soft_wrap=True)
 
 
 def _last_line(summary: Summary) -> str:

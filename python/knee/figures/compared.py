@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knee.figures.applications import shown
-from knee.figures.forms import Summary
+from knee.figures.forms import Figures, Summary
 from knee.figures.metrics import directions
 from knee.figures.register import FAIRNESS, FLOW, LINK, where
 from knee.figures.summary import QUEUE_LINK
@@ -53,9 +53,19 @@ def figures(summary: Summary, slowest: str | None = None) -> dict[str, float | i
     return values | applications
 
 
+def of_run(summary: Summary) -> Figures:
+    """The figures of the run by which runs are compared: transfers alone have no goodput of the whole run."""
+    return {name: value for name, value in summary["run"].items() if name != "goodput_mbps" or not _transfers(summary)}
+
+
+def _transfers(summary: Summary) -> bool:
+    """Whether all flows are transfers."""
+    return all(flow.get("bytes") is not None for flow in summary["flows"])
+
+
 def _totals(summary: Summary) -> dict[str, float | int | None]:
     """The goodput of all flows, in each direction; where all are transfers, that of the slowest while it ran."""
-    if all(flow.get("bytes") is not None for flow in summary["flows"]):
+    if _transfers(summary):
         return {"goodput of transfers while they run, least, Mbit/s": summary["run"].get("transfer_goodput_mbps")}
     ways, names = directions(summary), {"forward": "goodput_mbps", "reverse": "reverse_goodput_mbps"}
     each = {f" {way}" if len(ways) > 1 else "": summary["run"][names[way]] for way in ways}

@@ -36,7 +36,7 @@ def add(summary: Summary, scenario: Scenario, probes: Iterable[Figures], tables:
             {
                 "probe": number,
                 "label": probe.label,
-                "class": latency.service_class(probe),
+                "class": latency.service_class(probe.ecn),
                 "direction": probe.direction,
                 "base_rtt_ms": probe.rtt / 1e6,
                 "interval_ms": probe.interval / 1e6,

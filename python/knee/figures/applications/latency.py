@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from knee.scenario.traffic import Probe
 
 
-def service_class(part: Flow | Probe) -> str:
-    """The class in which queues see packets, by their ECN field."""
-    return "L4S" if part.ecn == "l4s" else "classic ECN" if part.ecn else "best effort"
+def service_class(ecn: bool | str | None, dscp: str | int = "CS0") -> str:
+    """The class in which queues see packets, by their codepoint, or else their ECN field."""
+    if dscp != "CS0":
+        return f"DSCP {dscp}"
+    return "L4S" if ecn == "l4s" else "classic ECN" if ecn else "best effort"
 
 
 def under_load(scenario: Scenario, summary: Summary, delays: pl.DataFrame) -> list[Figures]:
@@ -66,7 +68,7 @@ def _entry(about: Figures, part: Flow | Probe, idle: float, figures: Figures, wh
     rise = {name: None if ms is None else ms - idle for name, ms in loaded.items()}
     return {
         **about,
-        "class": service_class(part),
+        "class": service_class(part.ecn),
         "direction": part.direction,
         "idle_ms": idle,
         **{f"{name}_ms": ms for name, ms in loaded.items()},

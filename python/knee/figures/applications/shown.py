@@ -11,6 +11,8 @@ from knee.figures.register import APPLICATION
 Figures = Mapping[str, Any]
 Value = float | int | str | None
 QUANTILES = ("p50", "p95", "p99")
+#: More labels than this are counted in a sentence.
+_MOST_LABELS = 4
 #: What a flow's figures call things that were completed, and people.
 TIMED = {
     "transfers": "transfers",
@@ -42,12 +44,13 @@ def _columns(*names: str) -> list[Column]:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table: what it is of, its columns, and rows of a label with values."""
+    """A table: what it is of, its columns, rows of a label with values, and a sentence below."""
 
     key: str
     title: str
     columns: Sequence[Column]
     rows: Sequence[tuple[str, Sequence[Value]]]
+    note: str = ""
 
 
 def latency(summary: Figures) -> Shown | None:
@@ -67,16 +70,22 @@ def latency(summary: Figures) -> Shown | None:
         for entry in entries
     ]
     columns = _columns("idle_ms", *(f"{name}_ms" for name in QUANTILES), "increase_p50_ms", "increase_p99_ms")
-    return Shown("latency", "Latency under load", columns, rows)
+    # Results of earlier versions do not say it.
+    kinds = dict.fromkeys(entry.get("idle_is", "measured") for entry in entries)
+    of = {kind: [entry["label"] for entry in entries if entry.get("idle_is") == kind] for kind in kinds}
+    notes = [f"Idle is {kind} of {_some(labels)}." for kind, labels in of.items() if kind != "measured"]
+    return Shown("latency", "Latency under load", columns, rows, " ".join(notes))
+
+
+def _some(labels: Sequence[str]) -> str:
+    """The labels, or of many the first and how many there are."""
+    return ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{labels[0]} and {len(labels) - 1} more"
 
 
 def _whose(entry: Figures) -> str:
     """A probe or a flow with its class, where its label does not say that."""
     about = [entry["class"]] if entry["class"] != entry["label"] else []
     about += ["one way"] if entry["what"] == "owd" else []
-    # Results of earlier versions do not say it.
-    base = entry.get("idle_is", "measured")
-    about += [f"idle is {base}"] if base != "measured" else []
     return f"{entry['label']} ({', '.join(about)})" if about else str(entry["label"])
 
 

@@ -7,16 +7,20 @@ All else is :mod:`knee.grounds.host.inside`.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from knee import grounds
-from knee.errors import InputError, RunError
-from knee.grounds.ground import Request
+from knee.errors import InputError
+from knee.grounds.ground import Measured, Request
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.host import Host
@@ -35,6 +39,8 @@ LABEL = "program"
 LATE = 0.01
 #: Fewer late packets say nothing of it.
 LEAST = 10
+#: Figures of flows, links and probes, and columns of their series, that a late switch makes wrong.
+_TIME = re.compile("rtt_|srtt_|owd_|queue_delay_|jitter_|mos$|datagrams$")
 #: Keys of a flow that the program's one has too.
 _TAKEN = ("rtt", "path", "direction", "cc", "ecn")
 
@@ -107,19 +113,28 @@ class Shell(Host):
     Args:
         session: the program; its flow is the last one.
         live: is told, some times a second, how it goes.
+        remark: is told once, while the program runs, that the switch is late.
     """
 
-    def __init__(self, session: Session, live: Callable[[JsonTable], None] | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        live: Callable[[JsonTable], None] | None,
+        remark: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__()
-        self._session, self._live = session, live
+        self._session, self._live, self._remark = session, live, remark
         #: The program's exit code, once it has ended.
         self.code = 0
 
-    def run(self, scenario: Scenario, request: Request, command: str | None = None) -> Result:
-        """As any run; the flow of the program, which may send nothing for as long as it wants, is named so."""
-        result = super().run(scenario, request, command)
-        result.summary["flows"][self._session.flow]["transport"] = PROGRAM_CC
-        return result
+    def measure(self, scenario: Scenario, request: Request) -> Measured:
+        """Runs the program; where the switch was late, without the times that are this machine's.
+
+        The program's flow, which may send nothing for as long as it wants, is named so.
+        """
+        measured = super().measure(scenario, request)
+        measured.output["flows"][self._session.flow]["transport"] = PROGRAM_CC
+        return without_times(measured) if late(measured.about["switch"]) else measured
 
     def observe(self, scenario: Scenario, request: Request | None = None) -> Seen:
         """Runs the program until it ends, or the scenario does."""
@@ -129,27 +144,51 @@ class Shell(Host):
             for key in ("send", "receive"):
                 side[key] = [socket for socket in side[key] if socket["flow"] != self._session.flow]
         begin = time.perf_counter()
-        done = inside.run(task, self._live)
+        done = inside.run(task, self._tell)
         wall_s = time.perf_counter() - begin
         self.code, self.remarks = done.code, done.remarks
-        seen = Seen(scenario.model_copy(update={"duration": done.elapsed}), done.outcomes, wall_s)
-        check_late(scenario, seen.switch)
-        return seen
+        return Seen(scenario.model_copy(update={"duration": done.elapsed}), done.outcomes, wall_s)
+
+    def _tell(self, report: JsonTable) -> None:
+        if self._live is not None:
+            self._live(report)
+        if self._remark is not None and late(report):
+            self._remark(f"{_late_words(report)} so far; if it stays above 1 %, the result has no RTTs and delays.")
+            self._remark = None
 
 
-def check_late(scenario: Scenario, switch: JsonTable) -> None:
-    """Refuses figures of a switch that was late.
+def late(switch: JsonTable) -> bool:
+    """Whether more than a hundredth of the packets left the switch more than 1 ms late."""
+    return bool(switch["behind"] >= LEAST and switch["behind"] > LATE * switch["departures"])
 
-    Raises:
-        RunError: more than a hundredth of the packets left it more than 1 ms late.
-    """
-    if switch["behind"] >= LEAST and switch["behind"] > LATE * switch["departures"]:
-        root = "" if abilities.is_root() else ", or run it as root, which has real-time priority"
-        raise RunError(
-            f"This machine does not carry {scenario.name} in real time: {switch['behind']} of {switch['departures']} "
-            "packets left the switch more than 1 ms late, and at most 1 % may. Nothing was written. Set a lower rate "
-            f"(--set link.rate=...), stop other programs{root}."
-        )
+
+def _late_words(switch: JsonTable) -> str:
+    return f"{switch['behind']} of {switch['departures']} packets left the switch more than 1 ms late"
+
+
+def without_times(measured: Measured) -> Measured:
+    """A run of a late switch without RTTs and delays, which are the machine's; what arrived and was lost stays."""
+    output: Any = {
+        key: [{name: None if _TIME.match(name) else one for name, one in row.items()} for row in value]
+        if key in ("flows", "links", "probes")
+        else value
+        for key, value in measured.output.items()
+    }
+    samples, links = (
+        rows.with_columns(pl.lit(None, rows.schema[name]).alias(name) for name in rows.columns if _TIME.match(name))
+        for rows in (measured.samples, measured.links)
+    )
+    tables = dataclasses.replace(
+        measured.tables, delays=measured.tables.delays.clear(), distributions=measured.tables.distributions.clear()
+    )
+    root = "" if abilities.is_root() else ", or run it as root, which has real-time priority"
+    said = (
+        f"This machine does not carry the scenario in real time: {_late_words(measured.about['switch'])}, and at most "
+        "1 % may. So RTTs and delays are left out. Set a lower rate (--set link.rate=...), stop other "
+        f"programs{root}."
+    )
+    also = {**measured.also, "remarks": [said, *measured.also.get("remarks", ())]}
+    return dataclasses.replace(measured, output=output, samples=samples, links=links, tables=tables, also=also)
 
 
 def run(
@@ -179,13 +218,13 @@ def run(
         sends: whether the program is where the data of forward flows come from, not where they go to.
         pasta: whether ``pasta`` leads outside, where it is installed.
         live: is told, some times a second, how it goes.
-        remark: is told, before it starts, what to know of the scenario.
+        remark: is told what to know of the scenario before it starts, and that the switch is late while it runs.
         asked: the command line, for the manifest.
         options: as of :func:`knee.grounds.runner.prepare`.
 
     Raises:
         InputError: the scenario or a program was refused.
-        RunError: the ground does not work here, or the switch was late.
+        RunError: the ground does not work here.
     """
     where = str(source) if isinstance(source, str | Path) else source.name
     scenario = load(source, changes) if isinstance(source, str | Path) else source
@@ -204,7 +243,7 @@ def run(
         user=(os.geteuid(), os.getegid()),
         pasta=shutil.which("pasta") if pasta else None,
     )
-    ground = Shell(session, live)
+    ground = Shell(session, live, remark)
     if remark is not None and (said := unlimited(whole, sends=sends)) is not None:
         remark(said)
     require(inside.missing(), "knee shell does not work here")

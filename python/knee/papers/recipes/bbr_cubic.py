@@ -120,20 +120,19 @@ def _experiment(version: str, *others: str) -> Experiment:
         measure=_measure(version),
         tables=_table(version, {version: "here", **{each: _VERSIONS[each][0] for each in others}}),
         drawings=[_draw(version)],
-        negatives={"number": _another_number(version)},
+        negatives={"cell": _other_end(version)},
     )
 
 
-def _another_number(version: str) -> Negative:
-    """At each buffer, in place of each number of flows the one whose share was furthest from its own."""
+def _other_end(version: str) -> Negative:
+    """One flow in the deepest buffer in place of what has more than half, 32 flows in 2 BDP in place of the others."""
     there = published("bbr-cubic", version)
 
-    def furthest(bdp: int, count: int) -> int:
-        own = there[_quantity(version, bdp, count)]
-        return max(_CELLS[bdp], key=lambda other: abs(there[_quantity(version, bdp, other)] - own))
+    def end(bdp: int, count: int) -> tuple[int, int]:
+        return (64, 1) if there[_quantity(version, bdp, count)] > 50 else (2, 32)
 
-    swap = {_run_name(version, *cell): _run_name(version, cell[0], furthest(*cell)) for cell in _cells()}
-    return Negative("another number of BBR flows", swap=swap)
+    swap = {_run_name(version, *cell): _run_name(version, *end(*cell)) for cell in _cells()}
+    return Negative("another buffer and another number of BBR flows", swap=swap)
 
 
 PAPER = Paper(

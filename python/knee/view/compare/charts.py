@@ -43,9 +43,12 @@ MOST_RUNS = 12
 MOST_FLOWS = 6
 #: Links whose flows have charts of their own; the rest is in the reports of the runs.
 MOST_LINKS = 4
+#: Variants of one run each that a table alone shows; of more there are marks side by side.
+FEW = 3
 #: Figures with a panel of boxes, of those that the runs have.
 BOXED = (
     "goodput_mbps",
+    "transfer_goodput_mbps",
     "reverse_goodput_mbps",
     "jain",
     "rtt_mean_ms",
@@ -310,7 +313,12 @@ def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _boxes(made: Sequence[Variant]) -> list[Chart]:
-    """A panel for each figure: a box over the seeds of each variant, or a mark where there is one run."""
+    """A panel for each figure: a box over the seeds of each variant, or a mark where there is one run.
+
+    A few runs have none: a table says the same.
+    """
+    if len(made) <= FEW and all(len(variant.results) == 1 for variant in made):
+        return []
     panels = []
     axis = by_name("", [variant.name for variant in made])
     for name in BOXED:

@@ -23,6 +23,7 @@ def page(results: Sequence[Result], folders: Sequence[str]) -> str:
     over_time, distributions, boxes = charts(made)
     copies = len(results) - sum(len(variant.results) for variant in made)
     several = any(len(variant.results) > 1 for variant in made)
+    same = [figure for figure in known(made) if _same(made, figure)]
     return pages.page(
         "view/compare/compare.html",
         scripts=pages.CHARTS,
@@ -35,7 +36,8 @@ def page(results: Sequence[Result], folders: Sequence[str]) -> str:
             f"knee {_core.version()}",
         ],
         differing=_differing(keys, made, values),
-        figures=_figures(made),
+        figures=_figures(made, [figure for figure in known(made) if figure not in same]),
+        same=_figures(made[:1], same) if same else None,
         several=several,
         thinned=len(results) > MOST_RUNS,
         boxes=[pages.prepared(chart) for chart in boxes],
@@ -50,10 +52,15 @@ def _differing(keys: Sequence[str], made: Sequence[Variant], values: Sequence[di
     return Table([Head("key"), *(Head(variant.name) for variant in made)], rows)
 
 
-def _figures(made: Sequence[Variant]) -> Table:
-    """The figures of each variant: mean and interval, and the difference from the first variant."""
+def _same(made: Sequence[Variant], figure: Entry) -> bool:
+    """Whether several variants have a figure to the last digit."""
+    return len(made) > 1 and len({tuple(variant.values(figure.name)) for variant in made}) == 1
+
+
+def _figures(made: Sequence[Variant], shown: Sequence[Entry]) -> Table:
+    """Figures of each variant: mean and interval, and the difference from the first variant."""
     rows = []
-    for figure in known(made):
+    for figure in shown:
         scale = 100.0 if figure.quantity == "part" else 1.0
         every = [scale * value for variant in made for value in variant.values(figure.name)]
         decimals = decimals_for(every)

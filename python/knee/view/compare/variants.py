@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from knee.figures.compared import of_run
 from knee.figures.register import RUN, Entry
 from knee.figures.student import quantile_of_t
+from knee.figures.summary import QUEUE_LINK
 from knee.scenario import paths
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ _LONGEST = 40
 #: The keys that are shown of a link, a flow or a probe that other results lack; most others are defaults.
 _ESSENTIAL = ("name", "label", "rate", "trace", "rate_trace", "model", "delay", "loss", "queue", "limit", "cc", "rtt",
               "transport", "direction", "count", "bytes", "traffic.kind")  # fmt: skip
+#: Values of those that are not shown, since most links have them.
+_USUAL = (None, "wire", "0.0", "0 s")
 _TABLE = re.compile(r"(?:links|flows|probes)\.\d+\.")
 #: Keys that say nothing about what a run does.
 _NAMES = ("name", "title", "seed")
@@ -119,7 +123,7 @@ def variants(
     results: Sequence[Result], folders: Sequence[str]
 ) -> tuple[list[str], list[Variant], list[dict[str, str]]]:
     """The keys in which the results differ, the seed last; the variants; and each one's value of each key."""
-    each = _one_form([settings(result) for result in results])
+    each = _one_form(results)
     keys = dict.fromkeys(key for one in each for key in one if key not in _NAMES)
     differing = [key for key in keys if len({one.get(key) for one in each}) > 1]
     differing = [key for key in differing if _says_something(key, each)]
@@ -129,7 +133,7 @@ def variants(
     grouped = {values: _once(own, results) for values, own in grouped.items()}
     names = _names([dict(zip(differing, values, strict=True)) for values in grouped], folders, list(grouped.values()))
     made = [
-        Variant(name, [results[i] for i in own], [folders[i] for i in own], [results[i].summary["run"] for i in own])
+        Variant(name, [results[i] for i in own], [folders[i] for i in own], [of_run(results[i].summary) for i in own])
         for name, own in zip(names, grouped.values(), strict=True)
     ]
     values = [
@@ -141,17 +145,23 @@ def variants(
     return [*differing, *(["seed"] if several_seeds else [])], made, values
 
 
-def _one_form(each: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Settings of ``[link]`` as those of the first of ``[[links]]``, where other results have these."""
-    if not any("links.0.queue" in one for one in each):
+def _one_form(results: Sequence[Result]) -> list[dict[str, str]]:
+    """The settings, with the bottleneck of each result by one name where ``[link]`` stands beside ``[[links]]``."""
+    each = [settings(result) for result in results]
+    tables = [_bottleneck(one, result) for one, result in zip(each, results, strict=True)]
+    if len({table == "link." for table in tables}) == 1:
         return each
     return [
-        {
-            f"links.0.{key.removeprefix('link.')}" if key.startswith("link.") else key: value
-            for key, value in one.items()
-        }
-        for one in each
+        {f"bottleneck.{key.removeprefix(table)}" if key.startswith(table) else key: value for key, value in one.items()}
+        for one, table in zip(each, tables, strict=True)
     ]
+
+
+def _bottleneck(one: Mapping[str, str], result: Result) -> str:
+    """How the keys of the link with the slowest queue begin."""
+    name = str(result.summary["run"].get(QUEUE_LINK)).removesuffix(" (reverse)")
+    known = [key for key, value in one.items() if key.startswith("links.") and key.endswith(".name") and value == name]
+    return known[0].removesuffix("name") if known else "links.0." if "links.0.name" in one else "link."
 
 
 def _once(every: Sequence[int], results: Sequence[Result]) -> list[int]:
@@ -174,7 +184,7 @@ def _says_something(key: str, each: Sequence[Mapping[str, str]]) -> bool:
     table = _TABLE.match(key)
     if table is not None and not all(any(other.startswith(table[0]) for other in one) for one in each):
         # All of a link or a flow that others lack differs.
-        return key.removeprefix(table[0]) in _ESSENTIAL
+        return key.removeprefix(table[0]) in _ESSENTIAL and any(one.get(key) not in _USUAL for one in each)
     owner, parameters, _ = key.partition("_params.")
     if not parameters:
         return True

@@ -11,7 +11,7 @@ from knee.system.text import visible
 from knee.view import numbers as units
 from knee.view.chart import Band, Chart, Line, Panel, Rules, Spans, finish, over_time
 from knee.view.numbers import Unit
-from knee.view.palette import ALARM, DASHES, INK, LINK_COLOURS, MUTED, ROUND_GREY, Dash
+from knee.view.palette import ALARM, DASHES, INK, LINK_COLOURS, MUTED, ROUND_GREY, Dash, line_styles
 from knee.view.report import traffic
 from knee.view.report.buffers import EVENT, buffer
 from knee.view.report.completion import completion
@@ -225,6 +225,29 @@ def overview(view: View) -> Chart:
     return Chart("overview", "Overview", panels, [], over_time(view.duration_s))
 
 
+def rrul(view: View) -> Chart:
+    """Goodput of the traffic classes of each direction, with latency below, as Flent draws its test RRUL."""
+    (latency,) = traffic.latency(view).panels
+    # One legend is for all panels: a class has one style in both directions, and no probe has it.
+    classes = list(dict.fromkeys(flow.service for flow in view.flows))
+    styles = line_styles()
+    done = []
+    for way, title in (("forward", "Download"), ("reverse", "Upload")):
+        lines = []
+        for name, (colour, dash) in zip(classes, styles, strict=False):
+            own = [flow.number for flow in view.flows if (flow.service, flow.direction) == (name, way)]
+            if own:
+                lines.append(Line(name, *total(view, "goodput_mbps", own), colour, dash=dash))
+        if lines:
+            done.append(finish(Panel(title, lines), units.rate_unit, "Nothing arrived."))
+    pairs = zip(latency.lines, styles[len(classes) :], strict=False)
+    latency = replace(latency, lines=[replace(line, colour=colour, dash=dash) for line, (colour, dash) in pairs])
+    caption = [
+        "Goodput of all flows of a class together; below, round trips of probes and one-way delays of datagrams."
+    ]
+    return _over_time(view, "rrul", "Goodput and latency by class", caption, *done, (latency, []))
+
+
 CHARTS: dict[str, Callable[[View], Chart]] = {
     "overview": overview,
     "throughput": partial(rate, key="throughput"),
@@ -239,6 +262,7 @@ CHARTS: dict[str, Callable[[View], Chart]] = {
     "buffer": buffer,
     "completion": completion,
     "latency": traffic.latency,
+    "rrul": rrul,
     **{key: partial(traffic.distribution, key=key) for key in traffic.QUANTITIES},
     "times_cdf": traffic.times_cdf,
 }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from knee.figures.applications.latency import service_class
 from knee.figures.metrics import Floats, bottleneck, crossed, direction, jain_of
 from knee.figures.rows import Tables
 from knee.scenario import Plain
@@ -64,6 +65,7 @@ class Flow:
         finite: whether it sends a given number of bytes.
         completion_s: how long that took, s; None if it did not finish.
         choices: the choices that show it; few flows are always shown.
+        service: its traffic class: the codepoint, or what its ECN field says.
     """
 
     number: int
@@ -78,6 +80,7 @@ class Flow:
     colour: str = ""
     dash: Dash = "solid"
     choices: Choices = ()
+    service: str = ""
 
 
 @dataclass(frozen=True)
@@ -223,6 +226,7 @@ def _flows(result: Result, given: list[Plain]) -> list[Flow]:
             goodput_mbps=row.get("goodput_mbps") or row.get("throughput_mbps") or 0.0,
             finite="bytes" in table or row.get("completion_s") is not None,
             completion_s=row.get("completion_s"),
+            service=service_class(table.get("ecn"), table.get("dscp", "CS0")),
         )
         for row, label, table in zip(rows, labels, given, strict=True)
     ]

@@ -153,4 +153,4 @@ def _table(each: shown.Shown) -> Table:
             for value, column in zip(values, each.columns, strict=True)
         ]
         rows.append(Row(Head(label), cells))
-    return Table(heads, rows)
+    return Table(heads, rows, each.note)

@@ -144,21 +144,33 @@ def _table(sweep: Sweep, runs: pl.DataFrame) -> Table:
     """The first runs, with the best of each figure marked."""
     known = _known(runs)
     decimals = {name: decimals_for(runs[name]) for name in known}
-    best = {
-        name: runs[name].min() if RUN[name].better == "less" else runs[name].max() for name in known if RUN[name].better
-    }
+    best = {name: _best(runs[name], RUN[name].better) for name in known if _has_a_best(sweep, name)}
     rows = []
     for row in runs.head(_rows(sweep, runs)).iter_rows(named=True):
         given = [Cell(_said(row[column.name]), exact=_exact(row[column.name])) for column in sweep.columns]
         shown = []
         for name in known:
             value = row[name]
-            kind = "best" if value is not None and value == best.get(name) and runs.height > 1 else ""
+            kind = "best" if value is not None and value == best.get(name) else ""
             text = NONE if value is None else fixed(value, decimals[name])
             shown.append(Cell(text, name, exact=_exact(value), kind=kind))
         rows.append(Row(Head(str(row["run"])), [*given, Cell(str(row["seed"])), *shown]))
     keys = [Head(column.key, column.unit) for column in sweep.columns]
     return Table([Head("run"), *keys, Head("seed"), *(Head(RUN[name].title, RUN[name].unit) for name in known)], rows)
+
+
+def _has_a_best(sweep: Sweep, name: str) -> bool:
+    """Whether more or less of a figure is better: the lowest goodput may be all that an application has to send."""
+    if name != "least_goodput_mbps":
+        return bool(RUN[name].better)
+    keys = [*sweep.definition.keys, *(key for flow in sweep.definition.base.get("flows", ()) for key in flow)]
+    return not any("traffic" in key.split(".") for key in keys)
+
+
+def _best(values: pl.Series, better: str) -> Any:
+    """The best value; None where all are the same."""
+    low, high = values.min(), values.max()
+    return None if low == high else low if better == "less" else high
 
 
 def _exact(value: Any) -> str | None:

@@ -33,6 +33,25 @@ at("other").value = String(Math.max(delay, 0));
 const ALL = -1;
 const fixed = data.axes.map(({ sampled }) => (sampled ? ALL : 0));
 
+/**
+ * The values that an axis and those tied to it have together, in order, and the number of each point's: tied axes are
+ * held at one of them.
+ */
+const together = data.axes.map(({ group }, i) => {
+  const own = data.axes.flatMap((other, k) => (k === i || (group >= 0 && other.group === group) ? [k] : []));
+  const of = data.runs.map((_, row) => own.map((k) => data.points[k][row]));
+  const order = [...new Map(of.map((each) => [String(each), each])).values()].sort((a, b) => {
+    const k = a.findIndex((one, j) => one !== b[j]);
+    return k < 0 ? 0 : a[k] - b[k];
+  });
+  const places = new Map(order.map((each, k) => [String(each), k]));
+  return {
+    key: own.map((k) => data.axes[k].key).join(" with "),
+    names: order.map((each) => each.map((value, j) => data.axes[own[j]].values[value]).join(", ")),
+    at: of.map((each) => places.get(String(each))),
+  };
+});
+
 const numbers = (axis) => axis.numbers ?? [];
 const logarithmic = (axis) => numbers(axis).length > 2 && Math.min(...numbers(axis)) > 0
   && Math.max(...numbers(axis)) / Math.min(...numbers(axis)) >= 10;
@@ -55,8 +74,8 @@ function chosen() {
  */
 function rest({ kind, over, by, panels }) {
   const used = new Set([over, by, panels].filter((i) => i !== NONE && data.axes.length).map((i) => data.axes[i].group));
-  return data.axes.flatMap(({ group, values }, i) => {
-    if (kind === "pareto" || group < 0 || used.has(group) || values.length < 2) return [];
+  return data.axes.flatMap(({ group }, i) => {
+    if (kind === "pareto" || group < 0 || used.has(group) || together[i].names.length < 2) return [];
     used.add(group);
     return [i];
   });
@@ -68,12 +87,13 @@ function controls(choice) {
   at("by").parentNode.firstChild.textContent = { lines: "lines by ", bars: "beside each other ", heat: "and ", pareto: "colours by " }[choice.kind];
   at("fixed").replaceChildren(...rest(choice).map((i) => {
     const select = document.createElement("select");
-    if (data.axes[i].sampled) select.append(option(`all ${data.axes[i].values.length} samples`, ALL));
-    select.append(...data.axes[i].values.map((value, k) => option(value, k)));
+    const { key, names } = together[i];
+    if (data.axes[i].sampled) select.append(option(`all ${names.length} samples`, ALL));
+    select.append(...names.map((name, k) => option(name, k)));
     select.value = String(fixed[i]);
     select.addEventListener("change", () => { fixed[i] = Number(select.value); draw(); });
     const label = document.createElement("label");
-    label.append(`${data.axes[i].key} `, select);
+    label.append(`${key} `, select);
     return label;
   }));
 }
@@ -81,7 +101,7 @@ function controls(choice) {
 /** The rows that are shown, by panel and by line. */
 function shown(choice) {
   const held = rest(choice);
-  const rows = data.runs.flatMap((_, row) => (held.every((i) => fixed[i] === ALL || data.points[i][row] === fixed[i]) ? [row] : []));
+  const rows = data.runs.flatMap((_, row) => (held.every((i) => fixed[i] === ALL || together[i].at[row] === fixed[i]) ? [row] : []));
   const group = (list, axis) => {
     const made = new Map();
     for (const row of list) {

@@ -59,9 +59,6 @@ FIG5_PROGRAM = Run(
     ["duration=60 s", *(f"flows.{i}.cc_params.form=program" for i in range(2))],
     optional=True,
 )
-FIG5_SINGLE = Run(
-    "fig5-single", "lola-fig5", ["tcp.tso=false"], seeds=RUNS, quick=["duration=80 s"], vary=_starts, optional=True
-)
 # The short form ends before the first flow does.
 FIG6 = Run("fig6", "lola-fig6", quick=["duration=110 s"])
 
@@ -192,13 +189,8 @@ def _fig5(result: Result) -> dict[str, Value]:
 
 
 def _measure_fig5(results: Results) -> dict[str, Value]:
-    program, single = (
-        _over_runs(run.name, _fig5)(results) if run.name in results.runs else {} for run in (FIG5_PROGRAM, FIG5_SINGLE)
-    )
-    return _over_runs("fig5", _fig5)(results) | {
-        "slow_start_program_ms": program.get("slow_start_ms"),
-        "rtt_highest_single_ms": single.get("rtt_highest_ms"),
-    }
+    program = _over_runs(FIG5_PROGRAM.name, _fig5)(results) if FIG5_PROGRAM.name in results.runs else {}
+    return _over_runs("fig5", _fig5)(results) | {"slow_start_program_ms": program.get("slow_start_ms")}
 
 
 def _draw_rtt(results: Results) -> Chart:
@@ -282,7 +274,7 @@ EXPERIMENTS = [
         key="fig5",
         title="Figs. 5a and 5b: 100 Mbit/s",
         about="The two flows of Fig. 4a on 100 Mbit/s.",
-        runs=[FIG5, FIG5_PROGRAM, FIG5_SINGLE],
+        runs=[FIG5, FIG5_PROGRAM],
         measure=_measure_fig5,
         tables=_spread("fig5", _fig5),
         negatives={"deep": _DEEP, "cubic": _CUBIC},
