@@ -58,9 +58,9 @@ fn broken(suite: &str, who: &str) -> Vec<String> {
 }
 
 /// Five of the seven defects that a public audit lists of noq 1.4.0: the pacing of startup by an RTT of 1 ms, the ACK
-/// sample that comes after the model, the probe's feedback that does not end, the mark that ProbeRTT leaves out, and the
-/// undo of spurious losses; and one that it lacks, the mark of a limit by the application that each ACK sets or ends but
-/// not both. Two more lie above the controller.
+/// sample that comes after the model, the probe's feedback that does not end, the mark that ProbeRTT leaves out, and
+/// the undo of spurious losses; and one that it lacks, the mark of a limit by the application that each ACK sets or
+/// ends but not both. Two more lie above the controller.
 #[test]
 fn noqs_bbr_breaks_rules_of_the_draft() {
     let broken = broken("bbr", "noq:bbr3");

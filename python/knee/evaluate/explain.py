@@ -48,7 +48,10 @@ def explain(done: Evaluation, one: Subject) -> Explanation:
 def _rule(vector: dict[str, Any], behind: set[str]) -> BrokenRule:
     change, costs = known_costs().get(vector["vector"], ("", []))
     return BrokenRule(
-        *(vector[key] for key in ("vector", "level", "source", "rule")),
+        vector["vector"],
+        vector["level"],
+        vector["source"],
+        vector["rule"],
         found=detail(vector),
         change=change,
         here=[cost for cost in costs if cost.network in behind],
