@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -172,7 +172,7 @@ def without_times(measured: Measured) -> Measured:
         key: [{name: None if _TIME.match(name) else one for name, one in row.items()} for row in value]
         if key in ("flows", "links", "probes")
         else value
-        for key, value in measured.output.items()
+        for key, value in cast(JsonTable, measured.output).items()
     }
     samples, links = (
         rows.with_columns(pl.lit(None, rows.schema[name]).alias(name) for name in rows.columns if _TIME.match(name))
