@@ -6,7 +6,13 @@ from knee.kernel import matrix, source, tools
 from knee.kernel.bpf import build
 
 #: Programs that tests start themselves, and their packages.
-PROGRAMS = {"chromium": "chromium", "ip": "iproute2", "iperf3": "iperf3", "tshark": "tshark"}
+PROGRAMS = {
+    "chromium": "chromium",
+    "ip": "iproute2",
+    "iperf3": "iperf3",
+    "ping": "iputils-ping",
+    "tshark": "tshark",
+}
 
 own = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
 print(*dict.fromkeys([*tools.packages(), *source.packages(), *build.packages(), *matrix.packages(fetches=True), *own]))

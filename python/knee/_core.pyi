@@ -14,6 +14,8 @@ __all__ = [
     "QueueContext",
     "SpecError",
     "WriteError",
+    "conform",
+    "conform_known",
     "features",
     "link_access",
     "link_conflict",
@@ -211,6 +213,30 @@ def version() -> str:
 
 def registry() -> str:
     """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
+
+def conform_known() -> list[tuple[str, str]]:
+    """Names of the algorithms that have conformance vectors, and of knee's that implement them."""
+
+def conform(
+    algorithm: str,
+    command: Sequence[str] | None = None,
+    own: tuple[str, type] | None = None,
+    flow: tuple[str, str] | None = None,
+) -> str:
+    """Plays the conformance vectors of an algorithm with knee's own, a program, a class or any other.
+
+    Args:
+        algorithm: a name of :func:`conform_known`.
+        command: the program and its arguments.
+        own: the name of a class and the class, a subclass of :class:`knee.CongestionControl`.
+        flow: a name that a flow's ``cc`` may have, and its parameters in JSON, tagged with their kinds.
+
+    Returns:
+        The report in JSON.
+
+    Raises:
+        SpecError: if the algorithm has no vectors, or there is no such congestion control.
+    """
 
 def link_access(name: str, params: str, rate: int) -> int:
     """Returns how long a packet may wait at a link of this model and rate, in bit/s, without any queue, ns."""

@@ -128,6 +128,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 mod criteria;
+mod explain;
 mod figures;
 mod guard;
 mod in_flight;
@@ -141,10 +142,13 @@ mod verdict;
 mod window;
 
 pub use criteria::{Bound, Form, Suite, Untested};
+pub use explain::{BrokenRule, Cost, Explanation};
 pub use figures::Figure;
 pub use in_flight::{InFlight, Packet};
 pub use knee_cc;
+pub use knee_conform;
 pub use knee_core;
+pub use knee_quic::conform::{Controllers, Probe};
 pub use knee_quic::proto as quinn_proto;
 pub use report::{Found, Judged, LeftOut, Report};
 pub use run::Error;
@@ -187,6 +191,23 @@ pub fn algorithm(entry: &'static Entry) -> Evaluation {
     Evaluation::new(entry.name, Subject::Algorithm(entry))
 }
 
+/// Plays the conformance vectors of an algorithm, such as `cubic`, with a controller of quinn's interface. The report
+/// names the rules that it breaks. `docs/conformance.md` explains vectors; [`Controllers::probed`] shows more of a
+/// controller.
+///
+/// # Errors
+/// If the algorithm has no vectors.
+pub fn conform<C>(
+    algorithm: &str,
+    make: impl Fn() -> Arc<C> + Send + Sync + 'static,
+) -> Result<knee_conform::Report, knee_conform::Error>
+where
+    C: ControllerFactory + Send + Sync + 'static,
+{
+    let name = std::any::type_name::<C>();
+    knee_conform::conform(algorithm, &Controllers::new(name, Arc::new(move || make())))
+}
+
 /// An evaluation that has not run.
 #[derive(Clone)]
 #[must_use = "nothing runs before `run`"]
@@ -199,12 +220,22 @@ pub struct Evaluation {
     only: Vec<String>,
     quick: bool,
     seeds: u64,
+    explains: bool,
 }
 
 impl Evaluation {
     fn new(name: &str, subject: Subject) -> Self {
         let suite = Suite::default();
-        Self { name: name.into(), subject, suite, against: None, only: Vec::new(), quick: true, seeds: SEEDS }
+        Self {
+            name: name.into(),
+            subject,
+            suite,
+            against: None,
+            only: Vec::new(),
+            quick: true,
+            seeds: SEEDS,
+            explains: false,
+        }
     }
 
     /// Judges by the criteria of this suite; by default by those of RFC 9743.
@@ -241,6 +272,13 @@ impl Evaluation {
     /// Runs each scenario with the seeds 1 to `seeds`; by default 2.
     pub const fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
+        self
+    }
+
+    /// Names the rules of BBR's draft that the algorithm breaks, worst first, if a figure does not pass. For
+    /// [`Suite::Bbr`].
+    pub const fn explain(mut self) -> Self {
+        self.explains = true;
         self
     }
 

@@ -1,6 +1,7 @@
 //! What an evaluation found, as data and as text.
 
 use crate::criteria::{Bound, Criterion, Form, Untested};
+use crate::explain::Explanation;
 use crate::figures::{Figure, mean};
 use crate::subject::Deployed;
 use crate::verdict::Verdict;
@@ -25,6 +26,8 @@ pub struct Report {
     pub left_out: Vec<LeftOut>,
     /// Sections of the document that no criterion covers.
     pub untested: Vec<Untested>,
+    /// The rules that it breaks, if they were asked for ([`crate::Evaluation::explain`]).
+    pub explained: Option<Explanation>,
 }
 
 /// A scenario that this crate does not have.
@@ -226,6 +229,9 @@ impl Display for Report {
             if !sentences.is_empty() {
                 writeln!(f, "\n{}\n  {}", found.title, sentences.join("\n  "))?;
             }
+        }
+        if let Some(explained) = &self.explained {
+            write!(f, "\n{explained}")?;
         }
         if !self.left_out.is_empty() {
             let each = self.left_out.iter().map(|each| format!("{} ({})", each.scenario, each.why));

@@ -1,7 +1,8 @@
 //! Runs the scenarios with the algorithm and with deployed ones, and judges.
 
 use crate::Evaluation;
-use crate::criteria::{Case, Check, Criteria, Criterion, Form, load};
+use crate::criteria::{Case, Check, Criteria, Criterion, Form, Suite, load};
+use crate::explain::explain;
 use crate::figures::Run;
 use crate::guard::Guard;
 use crate::report::{Found, Judged, LeftOut, Report};
@@ -44,6 +45,9 @@ pub enum Error {
     /// No deployed algorithm to compare with.
     #[error("no deployed algorithm to compare with; expected one such as Deployed::Cubic")]
     NothingAgainst,
+    /// The suite's rules have no vectors.
+    #[error("explain plays the conformance vectors of BBR; expected Suite::Bbr")]
+    NotExplained,
     /// A deployed algorithm failed, which is a bug of knee's.
     #[error("{who} failed in {scenario}: {reason}")]
     Deployed {
@@ -78,6 +82,9 @@ type Runs = Result<Vec<Run>, String>;
 pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
     if evaluation.seeds == 0 {
         return Err(Error::NoSeeds);
+    }
+    if evaluation.explains && evaluation.suite != Suite::Bbr {
+        return Err(Error::NotExplained);
     }
     let mut criteria = load(evaluation.suite);
     let against = evaluation.against.clone().unwrap_or_else(|| std::mem::take(&mut criteria.deployed));
@@ -123,7 +130,10 @@ pub(crate) fn run(evaluation: &Evaluation) -> Result<Report, Error> {
             None => found.push(Found::new(chosen.criterion, judged.collect())),
         }
     }
+    let figures = found.iter().flat_map(|found| &found.figures);
+    let explained = evaluation.explains.then(|| explain(&evaluation.name, &evaluation.subject, figures));
     Ok(Report {
+        explained,
         name: evaluation.name.clone(),
         document: criteria.document,
         against,
@@ -232,7 +242,7 @@ fn drive(spec: &Spec, own: &[Own], guard: &Guard) -> Result<Run, String> {
     Ok(Run::new(output, &flows, &rows.samples, spec.interval as f64 / 1e9))
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }

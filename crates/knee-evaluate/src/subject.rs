@@ -3,7 +3,10 @@
 use crate::guard::{Guard, GuardedAlgorithm, GuardedFactory};
 use crate::scenario::PLACE;
 use knee_cc::Entry;
+use knee_conform::{Implementation, Own as Conforming};
+use knee_core::Params;
 use knee_net::spec::Transport;
+use knee_quic::conform::Controllers;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack;
 use knee_sim::{Own, OwnMake};
@@ -71,6 +74,14 @@ impl Subject {
         match self {
             Self::Quinn(_) | Self::Window(_) => Transport::Quic,
             Self::Algorithm(_) => Transport::Tcp,
+        }
+    }
+
+    /// The algorithm as an implementation under conformance vectors.
+    pub(crate) fn implementation(&self, name: &str) -> Box<dyn Implementation> {
+        match self.clone() {
+            Self::Quinn(make) | Self::Window(make) => Box::new(Controllers::new(name, make)),
+            Self::Algorithm(entry) => Box::new(Conforming::new(entry, Params::defaults(entry.params)).named(name)),
         }
     }
 

@@ -108,6 +108,12 @@ impl Shared {
         }
     }
 
+    /// The first exception of a method, which is forgotten.
+    pub fn raised(&self) -> Option<PyErr> {
+        let raised = self.raised.lock().ok().and_then(|mut raised| raised.take());
+        raised.map(|(_, error)| error)
+    }
+
     /// Fails if a method raised an exception.
     pub fn check(&self, spec: &Spec) -> Result<(), Failure> {
         match self.raised.lock().ok().and_then(|mut raised| raised.take()) {

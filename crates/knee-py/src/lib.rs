@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 mod calls;
+mod conform;
 mod engine;
 mod error;
 mod fleet;
@@ -51,7 +52,7 @@ mod _core {
     use super::own::{PyAck, PyControl};
     #[pymodule_export]
     use super::own_queue::{PyContext, PyPacket};
-    use super::{calls, listing, own, own_queue, simulate as driver};
+    use super::{calls, conform as vectors, listing, own, own_queue, simulate as driver};
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
     use std::fs::File;
@@ -69,6 +70,27 @@ mod _core {
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()
+    }
+
+    /// Names of the algorithms that have conformance vectors, and of knee's that implement them.
+    #[pyfunction]
+    fn conform_known() -> Vec<(String, String)> {
+        vectors::known()
+    }
+
+    /// Plays the conformance vectors of an algorithm with knee's own, with a program (its command), with a class (its
+    /// name and itself), or with what a flow's cc names (that, and its parameters in JSON, tagged with their kinds).
+    /// Gives the report in JSON.
+    #[pyfunction]
+    #[pyo3(signature = (algorithm, command=None, own=None, flow=None))]
+    fn conform(
+        py: Python<'_>,
+        algorithm: &str,
+        command: Option<Vec<String>>,
+        own: Option<(String, Py<PyAny>)>,
+        flow: Option<(String, String)>,
+    ) -> PyResult<String> {
+        vectors::conform(py, algorithm, command, own, flow)
     }
 
     /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s:

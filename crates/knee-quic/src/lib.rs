@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 mod acks;
+pub mod conform;
 pub mod connection;
 mod controller;
 mod end;

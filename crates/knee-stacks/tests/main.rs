@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
 
+mod conform;
 mod simulated;

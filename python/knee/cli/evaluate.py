@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from knee.evaluate.compare import Change, EvaluationDiff
     from knee.evaluate.field import Field
     from knee.evaluate.outcome import Evaluation
+    from knee.evaluate.rules import Explanation
 
 #: Most regressions that an error lists.
 _MOST = 5
@@ -117,6 +118,15 @@ def evaluate(
             help="Networks that each search of --worst tries; default: 40, and 10 with --quick.",
         ),
     ] = None,
+    explain: Annotated[
+        bool,
+        option(
+            options.OUTPUT,
+            "--explain",
+            help="With --suite bbr: where X is behind, name the rules of BBR's draft that it breaks, and what breaking "
+            "each was seen to cost.",
+        ),
+    ] = False,
     workers: options.Jobs = None,
     max_memory: options.MaxMemory = None,
     again: options.Again = False,
@@ -174,6 +184,10 @@ def evaluate(
         raise InputError("--budget is that of a search for worst networks; give --worst too.")
     if worst and suite != "rfc9743":
         raise InputError("--worst searches around the criteria of RFC 9743; leave --suite or --worst away.")
+    if explain and suite != "bbr":
+        raise InputError("--explain plays the conformance vectors of BBR; give --suite bbr too.")
+    if explain and everyone:
+        raise InputError("--explain is about one algorithm; leave --all away, and name it.")
     if everyone and worst:
         raise InputError("--worst searches for the networks of one algorithm; leave --all away, and name it.")
     from knee.evaluate import criteria, field, place, run, subject
@@ -221,7 +235,7 @@ def evaluate(
             evaluation = (
                 field.evaluate_all(subject.registered(here), others, chosen, where, **how)
                 if one is None
-                else run.evaluate(one, others, chosen, where, budget=budget, **how)
+                else run.evaluate(one, others, chosen, where, budget=budget, explained=explain, **how)
             )
     if as_json:
         write_json(evaluation.plain())
@@ -253,6 +267,8 @@ def _show(console: Console, done: Evaluation) -> None:
             for sentence in sentences:
                 _paragraph(console, sentence, "  ")
     _paragraph(console, words.totals(done))
+    if done.explained is not None:
+        _show_rules(console, done.explained)
     for remark in done.remarks:
         _paragraph(console, remark)
     if done.worst:
@@ -261,6 +277,17 @@ def _show(console: Console, done: Evaluation) -> None:
             _paragraph(console, words.worst_sentence(done, each), "  ")
     left = ", ".join(f"{each['title'].lower()} ({each['section']})" for each in done.untested)
     _paragraph(console, f"Not tested: {left}.")
+
+
+def _show_rules(console: Console, explained: Explanation) -> None:
+    from knee.evaluate import rules
+
+    console.print("Rules that are broken, worst first", style="bold")
+    _paragraph(console, rules.summary(explained), "  ")
+    for rule in explained.rules:
+        console.print(f"  {rule.vector} ({rule.level}; {rule.source})", soft_wrap=True, markup=False, highlight=False)
+        for sentence in (rule.rule, f"Found: {rule.found}.", *rules.costs_of(rule)):
+            _paragraph(console, sentence, "    ")
 
 
 def _show_field(console: Console, evaluated: Field) -> None:

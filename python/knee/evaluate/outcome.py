@@ -9,6 +9,7 @@ from typing import Any
 
 from knee.errors import InputError
 from knee.evaluate.criteria import DEFAULT, PLACE
+from knee.evaluate.rules import Explanation
 from knee.evaluate.verdict import CriterionVerdict, worst
 from knee.figures.register import RUN, Entry
 from knee.scenario import Plain
@@ -140,6 +141,7 @@ class Evaluation:
         remarks: what to know of the runs: that a class gives other figures the second time.
         transports: what carries the flows of each deployed algorithm, and, by the name :data:`PLACE`, the algorithm's:
             ``tcp``, ``quic``, ``datagrams``, or ``program``.
+        explained: the rules that it breaks, where they were asked for; None in what :func:`read` gives.
     """
 
     name: str
@@ -157,6 +159,7 @@ class Evaluation:
     document: str = "RFC 9743"
     remarks: list[str] = field(default_factory=list)
     transports: dict[str, str] = field(default_factory=dict)
+    explained: Explanation | None = None
 
     @property
     def place(self) -> str:
@@ -185,6 +188,8 @@ class Evaluation:
         told["untested"] = self.untested
         if self.remarks:
             told["remarks"] = self.remarks
+        if self.explained is not None:
+            told["explained"] = asdict(self.explained)
         if self.worst:
             told["worst"] = [
                 {**asdict(each), "scenario": each.scenario, "checks": [_plain(check) for check in each.checks]}

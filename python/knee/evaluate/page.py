@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from knee.evaluate import words
+from knee.evaluate import rules, words
 from knee.evaluate.outcome import Evaluation, Found, JudgedFigure, Worst
+from knee.evaluate.rules import Explanation
 from knee.evaluate.verdict import CriterionVerdict
 from knee.view import pages
 from knee.view.chart import Chart, Line, Panel, by_name
@@ -51,6 +52,8 @@ def page(done: Evaluation) -> str:
         sections=[_section(done, found) for found in done.criteria],
         ranges=list(dict.fromkeys((_criterion(done, each), each.source) for each in done.worst)),
         worst=_worst(done) if done.worst else None,
+        explained=None if done.explained is None else rules.summary(done.explained),
+        rules=_rules(done.explained) if done.explained is not None and done.explained.rules else None,
         remarks=done.remarks,
         tried=max((each.tried for each in done.worst), default=0),
         untested=Table(
@@ -102,6 +105,17 @@ def _worst(done: Evaluation) -> Table:
         ]
         rows.append(Row(Head(_criterion(done, each), link=f"scenarios/{each.scenario}.toml"), cells))
     return Table([Head(head) for head in heads], rows)
+
+
+def _rules(explained: Explanation) -> Table:
+    rows = [
+        Row(
+            Head(rule.vector),
+            [Cell(text, kind="words") for text in (rule.rule, rule.source, rule.found, " ".join(rules.costs_of(rule)))],
+        )
+        for rule in explained.rules
+    ]
+    return Table([Head(head) for head in ("vector", "rule", "text", "found", "what breaking it costs")], rows)
 
 
 def _criterion(done: Evaluation, worst: Worst) -> str:

@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 from tomli_w import dumps
 
 from knee.errors import InputError, KneeError, ProgramError, ScenarioError, in_a_line
-from knee.evaluate import badge, page, worst
+from knee.evaluate import badge, explain, page, worst
 from knee.evaluate.criteria import DEFAULT, PLACE, Case, Check, Criterion, load
 from knee.evaluate.outcome import MARK, Evaluation, Found, JudgedFigure, Worst
 from knee.evaluate.place import SIM, Place
@@ -164,6 +164,7 @@ def evaluate(
     quick: bool = False,
     seeds: int | None = None,
     budget: int | None = None,
+    explained: bool = False,
     progress: Callable[[float], None] | None = None,
     **how: Unpack[RunsOptions],
 ) -> Evaluation:
@@ -183,6 +184,7 @@ def evaluate(
         quick: run a part of the scenarios, with fewer seeds.
         seeds: runs of each scenario; default: 3, or 2 with ``quick``.
         budget: networks that each search for a worst one tries (:mod:`knee.evaluate.worst`); default: no search.
+        explained: of the suite bbr, name the rules that it breaks (:mod:`knee.evaluate.explain`).
         progress: called with the fraction that is done.
         how: other options of :func:`knee.study.batch.run`.
 
@@ -212,6 +214,8 @@ def evaluate(
     carriers = {PLACE: one.transport} | {other.name: other.transport for other in against}
     head = (one.name, one.flow, names, count, quick, found, untested, program())
     done = Evaluation(*head, *where, networks, *by, remarks=ran.unrepeated(), transports=carriers)
+    if explained:
+        done = replace(done, explained=explain.explain(done, one))
     write_verdicts(out / MARK, done.plain())
     files.write(out / "badge.svg", badge.svg(done))
     files.write(out / "evaluate.html", page.page(done))

@@ -3,6 +3,7 @@
 //! Scenario files call them `noq:cubic`, `noq:reno` and `noq:bbr3`. They are used as they are, and paced as noq paces:
 //! at the rate that a controller computes, else at 1.25 windows per smoothed RTT.
 
+pub mod conform;
 mod connection;
 mod plain;
 mod watched;

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
@@ -168,12 +168,11 @@ def _late_words(switch: JsonTable) -> str:
 
 def without_times(measured: Measured) -> Measured:
     """A run of a late switch without RTTs and delays, which are the machine's; what arrived and was lost stays."""
-    output: Any = {
-        key: [{name: None if _TIME.match(name) else one for name, one in row.items()} for row in value]
-        if key in ("flows", "links", "probes")
-        else value
-        for key, value in cast(JsonTable, measured.output).items()
-    }
+    output: Any = dict(measured.output)
+    for key in ("flows", "links", "probes"):
+        if key in output:
+            rows = ({name: None if _TIME.match(name) else one for name, one in row.items()} for row in output[key])
+            output[key] = list(rows)
     samples, links = (
         rows.with_columns(pl.lit(None, rows.schema[name]).alias(name) for name in rows.columns if _TIME.match(name))
         for rows in (measured.samples, measured.links)

@@ -48,6 +48,8 @@ PROGRAM_ROUNDS = 4
 AQM_FREE = {"pfifo", "bfifo", "pfifo_fast", "fq", "sfq"}
 #: Congestion controls that draw random numbers: when to back off, in which phase to start. A test compares seeds.
 RANDOMIZED = {"nv", "cdg", "bbr", "bbr3", "vivace"}
+#: A faster link is not run over QUIC, bit/s.
+QUIC_MOST = 1e9
 #: Options of tc that say what the simulator does anyway: its bottleneck paces nobody, cake shapes only where told.
 _NO_MATTER = {("fq", "nopacing"), ("cake", "unlimited"), ("cake", "besteffort")}
 
@@ -155,6 +157,8 @@ def over_quic(case: Case, told: Plain) -> Plain:
         flows.append(flow | {"transport": "quic", "pacing": "auto"})
     if any(flow.beside_program for flow in case.flows):
         raise Skipped("its authors' program sends packets of its own, over neither TCP nor QUIC")
+    if case.rate_bps > QUIC_MOST:
+        raise Skipped(f"{format_rate(case.rate_bps)} take QUIC's endpoints hours of processor time")
     return {key: value for key, value in told.items() if key != "tcp"} | {"flows": flows}
 
 
