@@ -68,10 +68,10 @@ def mutated(sources: dict[str, str], known: list[Mutant]) -> dict[str, str]:
     made = {name: text.split("#[cfg(test)]\nmod tests {")[0] for name, text in sources.items()}
     tests = {name: text[len(made[name]) :] for name, text in sources.items()}
     for number, mutant in enumerate(known, 1):
-        where = list(made) if mutant.get("every") else [mutant["file"]]
-        for old, new in (("old", "new"), ("also_old", "also_new")):
+        for old, new, file in (("old", "new", "file"), ("also_old", "also_new", "also_file")):
             if old not in mutant:
                 continue
+            where = list(made) if mutant.get("every") else [mutant.get(file, mutant.get("file"))]
             count = sum(made[name].count(mutant[old]) for name in where)
             if count == 0 or (count > 1 and not mutant.get("every")):
                 raise ValueError(f"{mutant['vector']}: {mutant[old]!r} is {count} times in {', '.join(where)}")
