@@ -71,7 +71,7 @@ def mutated(sources: dict[str, str], known: list[Mutant]) -> dict[str, str]:
         for old, new, file in (("old", "new", "file"), ("also_old", "also_new", "also_file")):
             if old not in mutant:
                 continue
-            where = list(made) if mutant.get("every") else [mutant.get(file, mutant.get("file"))]
+            where = list(made) if mutant.get("every") else [str(mutant.get(file) or mutant["file"])]
             count = sum(made[name].count(mutant[old]) for name in where)
             if count == 0 or (count > 1 and not mutant.get("every")):
                 raise ValueError(f"{mutant['vector']}: {mutant[old]!r} is {count} times in {', '.join(where)}")
