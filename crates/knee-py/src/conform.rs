@@ -17,6 +17,7 @@ const IN_FLIGHT: u64 = 1 << 17;
 /// Seconds that a method may take; nobody watches it here, since Ctrl-C ends it.
 const LIMIT_S: f64 = 10.0;
 
+#[allow(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 fn refused(error: impl ToString) -> PyErr {
     SpecError::new_err(error.to_string())
 }
@@ -75,7 +76,12 @@ pub fn conform(
     let play = |implementation: &dyn Implementation, look: &dyn Fn() -> PyResult<()>| {
         judge(&vectors, suite.name, implementation, &reasons(), look)
     };
-    let interrupted = || Python::attach(|py| py.check_signals());
+    let interrupted = || -> PyResult<()> {
+        Python::attach(|py| {
+            py.check_signals()?;
+            Ok(())
+        })
+    };
     let report = if let Some(command) = command {
         // Others may run while the program is waited for.
         py.detach(|| play(&Program::new(command, suite.name), &interrupted))?

@@ -38,7 +38,7 @@ fn a_file_of_vectors() {
             let mut watch = |step: usize, noted: &knee_conform::Noted| {
                 let values: Vec<_> = noted.iter().map(|(key, value)| format!("{key} {value:.3}")).collect();
                 let round = format!("{step} {:?}", noted.get(&knee_conform::Key::Round));
-                if !trace.is_empty() && (round != before || var("KNEE_ALL") != "") {
+                if !trace.is_empty() && (round != before || !var("KNEE_ALL").is_empty()) {
                     println!("  {step}: {}", values.join("  "));
                     before = round;
                 }
