@@ -1,7 +1,7 @@
 //! knee's own algorithms, and the vectors themselves.
 
 use knee_cc::find;
-use knee_conform::{Noted, Own, SUITES, Suite, conform, details, play_watched, read, reasons};
+use knee_conform::{Own, SUITES, Suite, conform, read, reasons};
 use knee_core::{Params, Value};
 
 /// knee's algorithm of a suite.
@@ -55,31 +55,5 @@ fn files_with_unknown_events_or_contradictions_are_refused_with_line_or_step() {
     for (steps, said) in cases {
         let error = file(steps);
         assert!(error.contains(said), "{error}");
-    }
-}
-
-/// Plays a file's vectors and prints what is shown: `KNEE_VECTORS=file [KNEE_VECTOR=id [KNEE_EVERY_MS=10]]`.
-#[test]
-#[ignore = "a tool for those who write vectors: it needs a file of them"]
-fn a_file_of_vectors() {
-    let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let (file, only) = (var("KNEE_VECTORS"), var("KNEE_VECTOR"));
-    let every: f64 = var("KNEE_EVERY_MS").parse().unwrap_or(100.0);
-    for vector in read(&file, &std::fs::read_to_string(&file).unwrap()).unwrap() {
-        if !only.is_empty() && vector.id != only {
-            continue;
-        }
-        let mut last = (0, -1.0);
-        let mut watch = |step: usize, noted: &Noted| {
-            let now = (step, (noted[&knee_conform::Key::Time] / every).floor());
-            if !only.is_empty() && now != last {
-                let values: Vec<_> = noted.iter().map(|(key, value)| format!("{key} {value:.2}")).collect();
-                println!("  {step}: {}", values.join("  "));
-                last = now;
-            }
-        };
-        let implementation = own(Suite::find(vector.algorithm()).unwrap());
-        let verdict = play_watched(&vector, &implementation, Some(&mut watch));
-        println!("{:<12} {} {}", verdict.name(), vector.id, details(&verdict));
     }
 }

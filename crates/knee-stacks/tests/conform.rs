@@ -1,6 +1,6 @@
-//! quinn's and noq's controllers by the vectors; and a tool for those who write vectors.
+//! quinn's and noq's controllers by the vectors.
 
-use knee_conform::{Implementation, Own, Suite, Verdict, conform, details, play, play_watched, read};
+use knee_conform::{Implementation, Own, Suite, Verdict, conform, play};
 use knee_core::{Params, Value};
 use knee_quic::conform::Controllers;
 use knee_stacks::noq;
@@ -20,34 +20,6 @@ fn named(name: &str, suite: &Suite) -> Box<dyn Implementation> {
     match Controllers::named(name) {
         Some(quinn) => Box::new(quinn),
         None => Box::new(noq::conform::Controllers::named(name).unwrap()),
-    }
-}
-
-/// Plays a file's vectors: `KNEE_VECTORS=file KNEE_WHO=knee,noq:bbr3 [KNEE_TRACE=id]`.
-#[test]
-#[ignore = "a tool: it needs a file of vectors"]
-fn a_file_of_vectors() {
-    let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let (file, trace) = (var("KNEE_VECTORS"), var("KNEE_TRACE"));
-    let vectors = read(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
-    for who in var("KNEE_WHO").split(',') {
-        let (mut passed, mut all) = (0, 0);
-        for vector in vectors.iter().filter(|vector| trace.is_empty() || vector.id == trace) {
-            let implementation = named(who, Suite::find(vector.algorithm()).unwrap());
-            let mut before = String::new();
-            let mut watch = |step: usize, noted: &knee_conform::Noted| {
-                let values: Vec<_> = noted.iter().map(|(key, value)| format!("{key} {value:.3}")).collect();
-                let round = format!("{step} {:?}", noted.get(&knee_conform::Key::Round));
-                if !trace.is_empty() && (round != before || !var("KNEE_ALL").is_empty()) {
-                    println!("  {step}: {}", values.join("  "));
-                    before = round;
-                }
-            };
-            let verdict = play_watched(vector, &*implementation, Some(&mut watch));
-            (passed, all) = (passed + usize::from(verdict == Verdict::Pass), all + 1);
-            println!("{who:<12} {:<12} {} {}", verdict.name(), vector.id, details(&verdict));
-        }
-        println!("{who}: {passed} of {all}\n");
     }
 }
 
