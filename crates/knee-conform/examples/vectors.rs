@@ -1,7 +1,7 @@
 //! For those who write vectors: plays those of a file with knee's algorithms.
 //!
-//! `cargo run -p knee-conform --example vectors -- FILE [ID]`; with the id of a vector it prints what is shown after each
-//! event.
+//! `cargo run -p knee-conform --example vectors -- FILE [ID]`; with the id of a vector it prints what is shown after
+//! each event.
 
 use knee_cc::find;
 use knee_conform::{Noted, Own, Suite, details, play_watched, read};
