@@ -128,3 +128,11 @@ def test_a_wheel_gets_them_with_their_permissions(tmp_path: Path, monkeypatch: p
     assert modes["knee/kernel/bpf/prebuilt/knee-bpf"] & 0o111 == 0o111
     assert "knee/kernel/bpf/prebuilt/lola.bpf.o" in modes
     assert modes["knee-1.data/scripts/knee-switch"] & 0o111 == 0o111
+
+
+def test_a_user_without_a_name_has_the_home_that_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In containers users are often a number that nobody has."""
+    monkeypatch.setattr(os, "geteuid", lambda: 61_235)
+    monkeypatch.setenv("HOME", "/home/nobody-has-it")
+    owner = build._owner.__wrapped__()
+    assert (owner.pw_uid, owner.pw_dir) == (61_235, "/home/nobody-has-it")

@@ -263,7 +263,9 @@ def _watch(attempts: list[str]) -> None:
             path, _, flags = arguments
             if isinstance(path, int) or not isinstance(flags, int) or not flags & writing:
                 return
-            said = f"open {shown(path)[:80]} to write"
+            # The end of a long path is what tells.
+            named = shown(path)
+            said = f"open {named if len(named) <= 120 else '...' + named[-117:]} to write"
         elif event.startswith(_FORBIDDEN):
             said = event
         else:

@@ -280,8 +280,14 @@ def _owner() -> struct_passwd:
     """The user who runs the command; under sudo, the one who called it."""
     import pwd
 
-    uid = os.environ.get("SUDO_UID", "")
-    return pwd.getpwuid(int(uid) if os.geteuid() == 0 and uid.isdecimal() else os.geteuid())
+    given, mine = os.environ.get("SUDO_UID", ""), os.geteuid()
+    uid = int(given) if mine == 0 and given.isdecimal() else mine
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        # A number that nobody has, as in containers.
+        home = os.environ.get("HOME", "/") if uid == mine else "/"
+        return pwd.struct_passwd((str(uid), "", uid, os.getegid(), "", home, ""))
 
 
 def _home() -> Path:
