@@ -42,13 +42,14 @@ def rule_costs() -> ModuleType:
 
 
 def test_the_rule_that_costs_most_where_it_is_behind_comes_first() -> None:
-    one = subject("bbr3", ["cc_params.headroom=0.0", "cc_params.drain_pacing_gain=0.9"])
-    found = explain(done(one, "bounded-third"), one)
+    one = subject("bbr3", ["cc_params.startup_full_loss_cnt=1", "cc_params.loss_thresh=0.001"])
+    found = explain(done(one, "random-loss-1-percent"), one)
     named = [rule.vector for rule in found.rules]
-    assert {"bbr/headroom", "bbr/drain-gain"} <= set(named)
+    assert "bbr/startup-one-burst" in named
+    assert named.index("bbr/small-probe-loss") < named.index("bbr/startup-one-burst")
     assert [rule.rank for rule in found.rules] == sorted((rule.rank for rule in found.rules), reverse=True)
     for rule in found.rules:
-        assert {cost.network for cost in rule.here} <= {"bounded-third"}
+        assert {cost.network for cost in rule.here} <= {"random-loss-1-percent"}
     assert found.passed + len(found.rules) + sum(found.unjudged.values()) == found.played
 
 
