@@ -12,6 +12,19 @@
 //! # }
 //! ```
 //!
+//! The rules of its standard that it breaks, by `docs/conformance.md`:
+//!
+//! ```
+//! use knee_evaluate::quinn_proto::congestion::CubicConfig;
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), knee_evaluate::knee_conform::Error> {
+//! let report = knee_evaluate::conform("cubic", || Arc::new(CubicConfig::default()))?;
+//! println!("{report}");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A controller of one's own, on a wired path:
 //!
 //! ```

@@ -40,7 +40,11 @@ COMMANDS = {
     "open": Later("knee.cli.open_", "open_", "Open the page of a result in the browser, and print its path."),
     "reproduce": Later("knee.cli.reproduce", "reproduce", "Rerun the figures and tables of papers."),
     "evaluate": Later("knee.cli.evaluate", "evaluate", "Evaluate a congestion control by the criteria of RFC 9743."),
-    "conform": Later("knee.cli.conform", "conform", "Play the conformance vectors of a congestion control's standard."),
+    "conform": Later(
+        "knee.cli.conform",
+        "conform",
+        "Play the conformance vectors of a congestion control, and name each rule of its standard that is broken.",
+    ),
     "score": Later("knee.cli.score", "score", "Score a congestion control that a program wrote, in a sandbox."),
     "matrix": Later("knee.cli.matrix", "matrix", "Run every algorithm against every other."),
     "sweep": Later("knee.cli.sweep", "sweep", "Run a grid of scenarios over any keys."),
