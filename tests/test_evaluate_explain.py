@@ -91,7 +91,7 @@ def test_each_vector_has_its_costs_on_networks_that_there_are() -> None:
         assert change
         assert {cost.network for cost in costs} <= networks
         assert all(0 < cost.part <= 1 for cost in costs)
-    # What the audit of noq measured: a feedback that does not end costs most of the link under random loss.
+    # As the audit of noq measured: a feedback that does not end costs most of the link under random loss.
     costs = {cost.network: cost for cost in known["bbr/max-bw-two-cycles"][1]}
     assert costs["random-loss-1-percent"].broken < 0.5 * costs["random-loss-1-percent"].kept
 

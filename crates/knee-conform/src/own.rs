@@ -39,7 +39,7 @@ impl Own {
         Self { name: name.into(), entry, params: Params::defaults(entry.params), make }
     }
 
-    /// What reports call it.
+    /// The name in reports.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();

@@ -139,7 +139,7 @@ impl Connection {
         new
     }
 
-    /// What the implementation shows after the last event.
+    /// The values shown after the last event.
     pub const fn shown(&self) -> &Shown {
         &self.shown
     }
@@ -278,7 +278,7 @@ impl Connection {
         {
             self.flight_end = None;
         }
-        // What may leave now leaves before the flight that an ACK waits for is counted.
+        // Send first, so that an ACK's flight is counted with all that may leave now.
         let send = self.send_at().map(|at| (at, Next::Send));
         if send == Some((self.now, Next::Send)) {
             return send;

@@ -20,9 +20,9 @@ pub struct Off {
     pub step: usize,
     /// The key.
     pub key: &'static str,
-    /// What was expected, in words.
+    /// The expected value, in words.
     pub expected: String,
-    /// What was found.
+    /// The value found.
     pub found: f64,
     /// Time since the start, s.
     pub at_s: f64,
@@ -30,7 +30,7 @@ pub struct Off {
     pub seed: u64,
 }
 
-/// What a vector says of an implementation.
+/// A vector's verdict on an implementation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -59,7 +59,7 @@ pub enum Verdict {
     Departs {
         /// The reason.
         why: String,
-        /// What is off.
+        /// The deviation, in words.
         off: Off,
     },
     /// A vector that has to pass before does not.
@@ -136,7 +136,7 @@ impl Play<'_> {
         }
     }
 
-    /// What is shown now.
+    /// The values shown now.
     fn noted(&self) -> Noted {
         Key::ALL.into_iter().filter_map(|key| Some((key, self.value(key)?))).collect()
     }

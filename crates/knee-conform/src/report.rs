@@ -18,7 +18,7 @@ pub struct Judged {
     pub source: String,
     /// The rule.
     pub rule: String,
-    /// What breaking it costs.
+    /// The cost of breaking it.
     pub cost: String,
     /// The arithmetic.
     pub work: String,
@@ -116,7 +116,7 @@ fn short(x: f64) -> String {
     if x.fract() == 0.0 || x.is_infinite() { format!("{x}") } else { format!("{x:.3}") }
 }
 
-/// What is off, in a sentence.
+/// A sentence that says what is off.
 fn sentence(off: &Off) -> String {
     let seed = if off.seed > 1 { format!(", seed {}", off.seed) } else { String::new() };
     format!(

@@ -60,7 +60,7 @@ pub struct Rate {
 /// An ACK.
 #[derive(Clone, Debug)]
 pub struct Acked {
-    /// What it acknowledges, in the order of their numbers; never empty.
+    /// The acknowledged packets, in the order of their numbers; never empty.
     pub packets: Vec<Packet>,
     /// Packets in flight before and after it.
     pub prior_in_flight: u64,
@@ -125,7 +125,7 @@ impl Event {
     }
 }
 
-/// What an implementation shows. Sizes in bytes, rates in bytes per second.
+/// The values that an implementation shows. Sizes in bytes, rates in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shown {
     /// Window.
@@ -152,7 +152,7 @@ pub trait Subject {
     /// A sentence that says how it failed.
     fn take(&mut self, now: Time, event: &Event) -> Result<bool, String>;
 
-    /// What it shows now.
+    /// The values it shows now.
     fn shown(&mut self) -> Shown;
 }
 

@@ -1,4 +1,4 @@
-//! What a step expects: numbers, ranges, and values noted before.
+//! Expectations of a step: numbers, ranges, and values noted before.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -78,7 +78,7 @@ pub type Noted = BTreeMap<Key, f64>;
 /// Share of a number within which a value is the same.
 const TOLERANCE: f64 = 0.005;
 
-/// What a value has to be.
+/// The requirement on a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// Between these, both included.
@@ -230,7 +230,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// What several values have to be.
+/// The requirements on several values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(Vec<(Key, Expected)>);
 
@@ -245,7 +245,7 @@ impl Values {
         self.0.iter()
     }
 
-    /// What is expected under a key.
+    /// The requirement under a key.
     pub fn get(&self, key: Key) -> Option<&Expected> {
         self.0.iter().find(|(each, _)| *each == key).map(|(_, expected)| expected)
     }

@@ -148,11 +148,11 @@ pub struct Step {
     pub reach: Values,
     /// The longest time of `until` and `reach`.
     pub within: Option<Span>,
-    /// What must hold after every event of the drive.
+    /// Requirements after every event of the drive.
     pub hold: Values,
-    /// What must hold at the end; else the vector was not reached.
+    /// Requirements at the end; else the vector was not reached.
     pub setup: Values,
-    /// What must hold at the end.
+    /// Requirements at the end.
     pub expect: Values,
     /// The name under which the values at the end are noted.
     pub note: Option<String>,
@@ -172,7 +172,7 @@ pub struct Vector {
     pub level: Level,
     /// The rule in a sentence.
     pub rule: String,
-    /// What breaking it costs, in a sentence.
+    /// The cost of breaking it, in a sentence.
     pub cost: String,
     /// The arithmetic by hand.
     pub work: String,
@@ -210,7 +210,7 @@ pub enum VectorError {
         file: String,
         /// Line, from 1.
         line: usize,
-        /// What is wrong and what is accepted.
+        /// The fault, and what is accepted.
         what: String,
     },
     /// A vector contradicts itself.
@@ -222,7 +222,7 @@ pub enum VectorError {
         id: String,
         /// Number of the step, from 1.
         step: usize,
-        /// What is wrong and what is accepted.
+        /// The fault, and what is accepted.
         what: String,
     },
     /// A vector's head is wrong.
@@ -232,7 +232,7 @@ pub enum VectorError {
         file: String,
         /// The vector.
         id: String,
-        /// What is wrong and what is accepted.
+        /// The fault, and what is accepted.
         what: String,
     },
 }

@@ -57,7 +57,7 @@ struct Mutant {
     inner: Box<dyn DynCongestionControl>,
     change: Change,
     first_rtt: Option<Time>,
-    /// What the inner one left, before the answer was changed.
+    /// The inner one's answer, before it was changed.
     kept: Option<Control>,
     rate: RateSample,
     /// Packets delivered at which the round ends, and the bandwidth to grow from in packets per second.

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Costs that a sentence lists.
 const MOST: usize = 4;
 
-/// What breaking a rule was seen to cost on a network.
+/// The measured cost of breaking a rule, on one network.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
@@ -34,11 +34,11 @@ pub struct Cost {
 pub struct BrokenRule {
     /// The vector that shows it, and its verdict.
     pub judged: Judged,
-    /// What the mutant does whose costs these are; empty if there is none.
+    /// The change that was measured; empty if there is none.
     pub change: String,
-    /// What it cost where the algorithm is behind, the greatest part first.
+    /// Costs where the algorithm is behind, the greatest part first.
     pub here: Vec<Cost>,
-    /// What it cost on other networks.
+    /// Costs on other networks.
     pub elsewhere: Vec<Cost>,
 }
 

@@ -21,7 +21,7 @@ _MOST = 4
 
 @dataclass(frozen=True)
 class Cost:
-    """What breaking a rule was seen to cost on a network.
+    """The measured cost of breaking a rule, on one network.
 
     Attributes:
         network: the scenario.
@@ -107,7 +107,7 @@ def _seen(cost: Cost) -> str:
 
 
 def costs_of(rule: BrokenRule) -> list[str]:
-    """What breaking a rule was seen to cost, in a sentence or two."""
+    """The measured costs of breaking a rule, in a sentence or two."""
     if not rule.change:
         return ["No mutant has measured what it costs."]
     said = []
@@ -119,7 +119,7 @@ def costs_of(rule: BrokenRule) -> list[str]:
 
 
 def summary(explained: Explanation) -> str:
-    """What was played, in a sentence or two."""
+    """A sentence or two on the vectors that were played."""
     if explained.reason:
         return explained.reason
     names = {"not-reached": "not reached", "not-shown": "not shown", "not-told": "not told", "after": "not judged"}

@@ -18,7 +18,7 @@ def is_broken(one: dict[str, Any]) -> bool:
 
 
 def _off(one: dict[str, Any]) -> str:
-    """Where a value was not as expected."""
+    """A value that was not as expected, and its place."""
     seed = f", seed {one['seed']}" if one["seed"] > 1 else ""
     found = one["found"]
     shown = "not finite" if found is None else f"{found:.6g}"
@@ -26,7 +26,7 @@ def _off(one: dict[str, Any]) -> str:
 
 
 def detail(one: dict[str, Any]) -> str:
-    """What a vector says beside its verdict."""
+    """A vector's details, beside its verdict."""
     match one["verdict"]:
         case "fail" | "not-reached":
             return _off(one)

@@ -52,7 +52,7 @@ def _run(version: str, bdp: int, count: int) -> Run:
 
 
 def _share(result: Result) -> float:
-    """Of all BBR flows together, percent; the last flow is CUBIC's."""
+    """The share of all BBR flows together, percent; the last flow is CUBIC's."""
     return 100 * sum(shares(result)[:-1])
 
 
