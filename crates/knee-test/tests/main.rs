@@ -1,0 +1,9 @@
+//! The network as tests use it, and the law that it is the simulator's.
+
+mod law;
+#[cfg(feature = "quinn")]
+mod over_quinn;
+#[cfg(feature = "quinn")]
+mod page;
+mod refusals;
+mod use_of_it;
