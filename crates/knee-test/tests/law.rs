@@ -138,12 +138,12 @@ impl Tap for Noting {
     fn delivered(&mut self, at: Time, _: ConnectionId, packet: &Packet) {
         let (queued, marked) = (packet.queued(), packet.has(Packet::CE));
         let packet = self.number(packet);
-        self.happened.lock().unwrap().push(Happened::Arrived { packet, at, queued, marked });
+        self.happened.lock().expect("nobody panics").push(Happened::Arrived { packet, at, queued, marked });
     }
 
     fn dropped(&mut self, at: Time, _: ConnectionId, packet: &Packet) {
         let packet = self.number(packet);
-        self.happened.lock().unwrap().push(Happened::Dropped { packet, at });
+        self.happened.lock().expect("nobody panics").push(Happened::Dropped { packet, at });
     }
 }
 
@@ -197,7 +197,7 @@ fn in_the_simulator(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, 
         (p95, link.drops, link.marks)
     });
     let figures = figures.collect();
-    let happened = std::mem::take(&mut *happened.lock().unwrap());
+    let happened = std::mem::take(&mut *happened.lock().expect("nobody panics"));
     (happened, figures)
 }
 

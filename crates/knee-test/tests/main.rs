@@ -1,5 +1,7 @@
 //! The network as tests use it, and the law that it is the simulator's.
 
+#![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
+
 mod law;
 #[cfg(feature = "quinn")]
 mod over_quinn;
