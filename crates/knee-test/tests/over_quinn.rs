@@ -18,7 +18,7 @@ const PATH: &str = "
     [[flows]]
     rtt = \"40 ms\"
 ";
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 10;
 
 fn configs() -> (ClientConfig, ServerConfig) {
     let configs = CONFIGS.clone();
@@ -31,12 +31,12 @@ fn configs() -> (ClientConfig, ServerConfig) {
 async fn upload(lab: &Lab, time: Duration) -> Result<u64, Error> {
     let (client_config, server_config) = configs();
     let (client, server) = lab.quinn(client_config, server_config)?;
+    let end = tokio::time::Instant::now() + time;
     let counted = lab.run(async {
         let receiving = async {
             let connection = server.accept().await.expect("a client").await.expect("a handshake");
             let mut stream = connection.accept_uni().await.expect("a stream");
             let (mut bytes, mut buffer) = (0, vec![0; 1 << 16]);
-            let end = tokio::time::Instant::now() + time;
             while let Ok(Ok(Some(read))) = tokio::time::timeout_at(end, stream.read(&mut buffer)).await {
                 bytes += read as u64;
             }
@@ -111,7 +111,7 @@ async fn an_upload_has_the_goodput_of_the_simulators_flow_and_the_same_packets_t
         captures.push(lab.net().pcap());
     }
     assert!(captures[0] == captures[1], "the captures differ");
-    assert!(captures[0].len() > 100_000 * 28, "{} bytes of capture", captures[0].len());
+    assert!(captures[0].len() > 15_000 * 28, "{} bytes of capture", captures[0].len());
 }
 
 #[tokio::test]
