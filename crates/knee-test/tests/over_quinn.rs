@@ -96,22 +96,13 @@ fn in_the_simulator() -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_has_the_goodput_of_the_simulators_flow_and_the_same_packets_twice() {
-    let (mut captures, simulated) = (Vec::new(), in_the_simulator());
-    for _ in 0..2 {
-        let mut net = Net::from_toml(PATH).expect("a network");
-        // Encrypted bytes differ from run to run, as TLS's keys do. Headers, sizes and times do not.
-        net.capture(28);
-        let lab = net.lab().expect("a paused clock");
-        let bytes = upload(&lab, Duration::from_secs(SECONDS)).await.expect("a run");
-        let goodput = bytes as f64 * 8.0 / SECONDS as f64;
-        println!("{goodput} bit/s, {simulated} in the simulator");
-        assert!((goodput / simulated - 1.0).abs() < 0.03, "{goodput} bit/s, {simulated} in the simulator");
-        assert!(lab.net().link("bottleneck").expect("a link").queueing().p95() > Time::from_millis(10));
-        captures.push(lab.net().pcap());
-    }
-    assert!(captures[0] == captures[1], "the captures differ");
-    assert!(captures[0].len() > 15_000 * 28, "{} bytes of capture", captures[0].len());
+async fn an_upload_has_the_goodput_of_the_simulators_flow() {
+    let simulated = in_the_simulator();
+    let lab = Net::from_toml(PATH).expect("a network").lab().expect("a paused clock");
+    let bytes = upload(&lab, Duration::from_secs(SECONDS)).await.expect("a run");
+    let goodput = bytes as f64 * 8.0 / SECONDS as f64;
+    assert!((goodput / simulated - 1.0).abs() < 0.03, "{goodput} bit/s, {simulated} in the simulator");
+    assert!(lab.net().link("bottleneck").expect("a link").queueing().p95() > Time::from_millis(10));
 }
 
 #[tokio::test]
