@@ -1,4 +1,4 @@
-//! What is known of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
+//! State of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
 
 use super::flags;
 use knee_core::convert::{index, low_u8};
@@ -21,7 +21,7 @@ impl Segment {
         Self(number << 8 | flags::LISTED as u32)
     }
 
-    /// Of the burst that carried it last.
+    /// Number of the burst that carried it last, without its upper byte.
     pub const fn number(self) -> u32 {
         self.0 >> 8
     }
@@ -37,7 +37,7 @@ impl Segment {
     }
 }
 
-/// What is known of each segment while tracking: four cache lines, which are fetched at once.
+/// State of all segments while tracking: four cache lines, which are fetched at once.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Tracking {
@@ -80,7 +80,7 @@ impl Tracking {
         self.segments[index(seq) & (self.segments.len() - 1)]
     }
 
-    /// The same, to be changed.
+    /// State of segment `seq`, to be changed.
     pub fn segment_mut(&mut self, seq: u64) -> &mut Segment {
         debug_assert!(self.range().contains(&seq));
         let mask = self.segments.len() - 1;

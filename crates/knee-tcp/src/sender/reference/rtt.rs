@@ -5,7 +5,7 @@ use knee_core::Time;
 
 const RTO_MAX: u64 = 120_000_000;
 const WINDOW: u64 = 300_000_000;
-/// Of counters of 32 bits.
+/// Modulus of counters of 32 bits.
 const WRAP: u64 = 1 << 32;
 
 pub struct Rtt {
