@@ -94,7 +94,7 @@ params! {
 pub struct Decrease {
     /// The share of the window that remains, in 1/1024.
     pub beta: u32,
-    /// Whether `W_max` shrinks further if the window had not reached its former maximum.
+    /// `W_max` shrinks further if the window had not reached its former maximum.
     pub fast_convergence: bool,
 }
 
@@ -118,7 +118,7 @@ impl Decrease {
     }
 }
 
-/// What the window rule reads of the parameters, in its units.
+/// The parameters that the window rule reads, in its units.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Rule {
@@ -172,7 +172,7 @@ struct Epoch {
     cnt: u32,
     /// Window when `cnt` was last computed.
     last_cwnd: u32,
-    /// That time.
+    /// When `cnt` was last computed.
     last_time: Time,
     /// When the epoch began; `Time::MAX` until the first ACK after a loss.
     start: Time,
@@ -205,7 +205,7 @@ impl Epoch {
     };
 }
 
-/// What ACKs in congestion avoidance need comes first: two cache lines.
+/// The fields that ACKs in congestion avoidance need come first: two cache lines.
 #[repr(C, align(64))]
 #[derive(Clone)]
 struct Cubic {
@@ -218,7 +218,7 @@ struct Cubic {
     /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
     rest: Time,
     rule: Rule,
-    /// Whether HyStart ended slow start.
+    /// HyStart ended slow start.
     found: bool,
     hystart: HyStart,
 }
@@ -333,7 +333,7 @@ impl Cubic {
         }
     }
 
-    /// Whether HyStart wants slow start to end at this ACK.
+    /// Returns true if HyStart wants slow start to end at this ACK.
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
         self.hystart.update(&Sample::new(view, control, rtt_us, self.epoch.delay_min_us.into()))
     }

@@ -62,7 +62,7 @@ struct Veno {
     rtt: u64,
     /// Least RTT since the connection's start or last restart, in microseconds.
     base_rtt: u64,
-    /// Whether the next full window acknowledged grows the window.
+    /// The next full window acknowledged grows the window.
     increase: bool,
     /// Backlog in half packets.
     backlog: u64,

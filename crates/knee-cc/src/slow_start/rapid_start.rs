@@ -30,12 +30,12 @@ const RISE_DIVISOR: u64 = 10;
 /// Unit of beta.
 const ONE: u64 = 1024;
 
-/// What the reduction began with.
+/// The connection's figures when the reduction began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reduction {
     /// Window before it, packets.
     cwnd: u32,
-    /// What of that the algorithm leaves, in 1/1024.
+    /// Share of that window that the algorithm leaves, in 1/1024.
     beta: u64,
     /// Packets delivered and lost before it.
     delivered: u64,
@@ -57,7 +57,7 @@ pub(super) struct RapidStart {
     reduction: Reduction,
 }
 
-/// Whether the least RTT of a round tells of a queue.
+/// True if the least RTT of a round is a sign of a queue.
 fn queue_builds_up(floor: Time, min_rtt: Time) -> bool {
     floor > min_rtt.saturating_add(RISE.min(min_rtt / RISE_DIVISOR))
 }
