@@ -82,7 +82,7 @@ fn from_json<T: DeserializeOwned>(json: &Json) -> Result<T, String> {
 /// All parameters of a kind of traffic: the given ones, and the defaults of the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
-    /// Those that are single values.
+    /// Parameters that are single values.
     pub params: Params,
     tables: Vec<(&'static str, Content)>,
 }

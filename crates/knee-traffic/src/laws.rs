@@ -41,7 +41,7 @@ fn completes_what_it_begins(spec: &TrafficSpec, path: (u64, u64, u64, u64)) -> R
             prop_assert_eq!(count(What::Segment), net.exchanges.len());
             prop_assert!(count(What::Startup) <= 1 && net.opened() == 1);
         }
-        // What it puts on record is its own business, but nothing is there twice.
+        // Any other application records what it likes, but nothing is there twice.
         _ => prop_assert!(net.records.len() <= net.exchanges.len() + net.opened()),
     }
     let stop_s = stop as f64 / 1e3;

@@ -138,7 +138,7 @@ struct Page {
     waiting: VecDeque<u64>,
     /// Requests that are not answered.
     running: u32,
-    /// Whether the first object has not come, without which the others are unknown.
+    /// The first object has not come, without which the others are unknown.
     first: bool,
 }
 
