@@ -1,4 +1,4 @@
-//! What a controller costs for each ACK, in ns: quinn's own CUBIC, and knee's algorithms behind the adapter, in turn.
+//! Cost of a controller for each ACK, in ns: quinn's own CUBIC, and knee's algorithms behind the adapter, in turn.
 //!
 //! ```text
 //! cargo run --release -p knee-quic --example adapter_cost -- cubic reno lola bbr

@@ -442,8 +442,8 @@ impl QuicController for Controller {
         metrics
     }
 
-    /// The same connection with an algorithm of its own that starts with the window reached. quinn copies controllers
-    /// to show them, and where a peer's port changes.
+    /// A copy with an algorithm of its own that starts with the window reached. quinn copies controllers to show them,
+    /// and where a peer's port changes.
     fn clone_box(&self) -> Box<dyn QuicController> {
         Box::new(Self {
             factory: self.factory.clone(),

@@ -18,7 +18,7 @@ const FINISHED: usize = 52;
 /// Kind and length of a flight.
 const FLIGHT_HEADER: usize = 3;
 
-/// Which flight is next.
+/// The next step of the handshake, at either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     WriteClientHello,
