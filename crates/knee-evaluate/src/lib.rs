@@ -295,7 +295,7 @@ impl Evaluation {
         self
     }
 
-    /// What reports call the algorithm; by default its type or its entry's name.
+    /// Sets the algorithm's name in reports; by default its type or its entry's name.
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self
