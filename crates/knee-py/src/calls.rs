@@ -37,7 +37,7 @@ impl Caller {
 pub struct Shared {
     /// The first exception, and whose method raised it.
     raised: Arc<Mutex<Option<(Caller, PyErr)>>>,
-    /// Whether nobody waits for the run any more.
+    /// Nobody waits for the run any more.
     abandoned: Arc<AtomicBool>,
     /// Packets that congestion controls may have in flight.
     pub budget: Arc<Mutex<Budget>>,
