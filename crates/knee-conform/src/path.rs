@@ -519,7 +519,7 @@ impl Connection {
         if self.flying.is_empty() { self.next + 1 } else { self.next }
     }
 
-    /// Whether all packets before that number are acknowledged or lost.
+    /// True if all packets with numbers below `mark` have left and are acknowledged or lost.
     pub fn is_past(&self, mark: u64) -> bool {
         self.next >= mark && self.flying.front().is_none_or(|oldest| oldest.number >= mark)
     }

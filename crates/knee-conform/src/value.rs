@@ -99,7 +99,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether `value` of `key` is as expected.
+    /// True if `value` of `key` is as expected, given the values noted before.
     pub fn holds(&self, key: Key, value: f64, notes: &BTreeMap<String, Noted>) -> bool {
         match self {
             Self::Range(low, high) => (*low..=*high).contains(&value),
@@ -235,7 +235,7 @@ impl fmt::Display for Expected {
 pub struct Values(Vec<(Key, Expected)>);
 
 impl Values {
-    /// Whether nothing is expected.
+    /// True if nothing is expected.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
