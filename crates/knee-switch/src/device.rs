@@ -33,10 +33,10 @@ pub struct Device {
     tun: SyncDevice,
     /// The packet that the kernel handed over last.
     burst: Box<[u8]>,
-    /// The packets that it was cut into, and their sizes.
+    /// The packets that the burst was cut into, and their sizes.
     packets: Vec<[u8; ROOM]>,
     sizes: [usize; PACKETS],
-    /// Those of them that have not been read.
+    /// Indices of the packets that have not been read.
     unread: Range<usize>,
 }
 
