@@ -238,7 +238,7 @@ impl Cocoa {
             return if standing > 0 { Admission::DropAndKeep(flow.buffer) } else { Admission::Drop };
         }
         if flow.enlarged {
-            // What was measured before belongs to another buffer.
+            // The length measured before belongs to another buffer.
             flow.longest.length = Time::ZERO;
         }
         let length = flow.end_interval(cx.now);

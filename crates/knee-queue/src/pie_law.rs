@@ -243,7 +243,7 @@ impl PieLaw {
             let before = *state;
             self.update(state, backlog);
             if *state == before {
-                // The same input gives the same again: the others change nothing either.
+                // Further updates from the same input change nothing.
                 due.next += (now - due.next).floor_to(due.period);
             }
             due.next += due.period;
