@@ -38,7 +38,7 @@ pub struct Simulated(Arc<Mutex<Shared>>);
 
 struct Shared {
     capture: Option<Capture>,
-    /// By flow and number.
+    /// Connections, by flow and number.
     connections: BTreeMap<(u32, u64), Connection>,
     /// The receivers' window in bytes, and the bits by which it is shifted in headers.
     window: u64,

@@ -17,7 +17,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// As written in listings.
+    /// The name in listings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LossBased => "loss-based",
@@ -33,7 +33,7 @@ impl Family {
 pub struct Entry {
     /// Its name in scenario files.
     pub name: &'static str,
-    /// Its family.
+    /// The signal that it reacts to.
     pub family: Family,
     /// One line on what it does.
     pub about: &'static str,

@@ -83,7 +83,7 @@ impl Veno {
         self.backlog >= 2 * self.p.beta
     }
 
-    /// One packet per two windows acknowledged.
+    /// Grows the window by one packet per two windows acknowledged.
     fn every_other(&mut self, c: &mut Control, acked: u32) {
         if c.cwnd_cnt < c.cwnd {
             c.cwnd_cnt = c.cwnd_cnt.saturating_add(acked);

@@ -50,7 +50,7 @@ pub enum Verdict {
         /// The event's name.
         event: &'static str,
     },
-    /// It failed.
+    /// The implementation failed.
     Broke {
         /// A sentence.
         what: String,
@@ -70,7 +70,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As reports have it.
+    /// The verdict's words in reports.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Pass => "passes",

@@ -62,9 +62,9 @@ pub struct Rate {
 pub struct Acked {
     /// The acknowledged packets, in the order of their numbers; never empty.
     pub packets: Vec<Packet>,
-    /// Packets in flight before and after it.
+    /// Packets in flight before it.
     pub prior_in_flight: u64,
-    /// After it.
+    /// Packets in flight after it.
     pub in_flight: u64,
     /// The lowest number that is neither acknowledged nor lost.
     pub una: u64,

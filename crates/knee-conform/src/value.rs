@@ -48,7 +48,7 @@ impl Key {
         Self::Sent,
     ];
 
-    /// As vectors write it.
+    /// The key's name in vectors.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cwnd => "cwnd",
@@ -94,7 +94,7 @@ pub enum Expected {
         /// How far the value may be off.
         tolerance: f64,
     },
-    /// One of several, for a reason.
+    /// One of several expectations holds, for a reason.
     Any(Vec<Self>, String),
 }
 

@@ -34,7 +34,7 @@ impl fmt::Display for Level {
 /// How many packets an ACK acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// So many.
+    /// This many packets.
     Every(u64),
     /// All that was in flight when the one before came.
     Flight,

@@ -364,7 +364,7 @@ pub const fn total(lists: &[&[Param]]) -> usize {
     n
 }
 
-/// One list of several.
+/// Concatenates lists; `N` is the length of all.
 pub const fn joined<const N: usize>(lists: &[&[Param]]) -> [Param; N] {
     let mut all = [Param::switch("", false, "", ""); N];
     let (mut n, mut i) = (0, 0);

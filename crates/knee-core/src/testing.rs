@@ -23,7 +23,7 @@ pub type Pick = (u8, u64);
 pub struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
-    /// These bytes.
+    /// A source that draws from these bytes.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
         (0..count).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// From 0 to below `end`.
+    /// A number from 0 to below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         let bits = u64::BITS - (end - 1).leading_zeros();
         self.bytes(bits.div_ceil(8)) % end
@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
         self.byte() < in_256
     }
 
-    /// One of them.
+    /// One of `things`.
     ///
     /// # Panics
     /// Where there are none.

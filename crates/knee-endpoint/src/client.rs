@@ -76,7 +76,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Without a connection.
+    /// The sockets of a task, without a connection.
     ///
     /// # Errors
     /// Where the kernel refuses.

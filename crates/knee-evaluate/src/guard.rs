@@ -164,7 +164,7 @@ struct GuardedController {
 }
 
 impl GuardedController {
-    /// Since its connection began, s.
+    /// Time since its connection began, s.
     fn at_s(&self) -> f64 {
         self.now.saturating_duration_since(self.start).as_secs_f64()
     }

@@ -228,7 +228,7 @@ pub struct Evaluation {
     name: String,
     subject: Subject,
     suite: Suite,
-    /// None: those of the suite.
+    /// Deployed algorithms to compare with; `None` for the suite's.
     against: Option<Vec<Deployed>>,
     only: Vec<String>,
     quick: bool,

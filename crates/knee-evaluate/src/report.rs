@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 pub struct Report {
     /// The algorithm.
     pub name: String,
-    /// Whose criteria they are.
+    /// The document that the criteria come from.
     pub document: String,
     /// The deployed algorithms that it was compared with.
     pub against: Vec<Deployed>,
@@ -92,7 +92,7 @@ pub struct Judged {
     pub less: bool,
     /// The threshold in the figure's unit; `None` where it depends on a figure that no deployed algorithm has.
     pub threshold: Option<f64>,
-    /// Where the threshold comes from.
+    /// The source of the threshold.
     pub source: String,
     /// The figure by seed, in [`Figure::unit`], or a ratio for shares and harm; `None` where a run has no such value.
     /// Empty where the algorithm does not run.

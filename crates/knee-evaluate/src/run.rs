@@ -217,7 +217,7 @@ impl Chosen<'_> {
     }
 }
 
-/// One run, or why it failed.
+/// Simulates one run; gives its figures, or the reason why it failed.
 fn simulate(scenario: &Scenario, who: Who, subject: &Subject, seed: u64) -> Result<Run, String> {
     let guard = Guard::new(scenario.greatest_rate());
     let placed = match who {

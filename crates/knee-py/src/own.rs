@@ -228,7 +228,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For at most `most` packets.
+    /// A budget of at most `most` packets.
     pub const fn new(most: u64) -> Self {
         Self { most, total: 0, flows: Vec::new() }
     }

@@ -42,7 +42,7 @@ struct Shared {
     out: Box<dyn Write + Send>,
     /// The time of events that come without one.
     now: Time,
-    /// By group.
+    /// The latest state of loss recovery, by group.
     states: BTreeMap<Option<u64>, String>,
     /// Packet numbers that the packet quinn receives next acknowledges, as ranges.
     acked: Option<Vec<(u64, u64)>>,

@@ -164,7 +164,7 @@ pub(crate) struct FlowState {
     guard_end: Option<Time>,
     /// True once the buffer grew in this interval.
     enlarged: bool,
-    /// Since when nothing is queued.
+    /// When the queue last ran empty.
     idle_since: Option<Time>,
     /// Stay in the queue of the packet that left last.
     sojourn: Time,

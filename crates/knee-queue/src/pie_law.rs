@@ -139,9 +139,9 @@ pub(crate) struct PieState {
 /// When the updates of a queue are due: first, and how long after each the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Updates {
-    /// The next one.
+    /// When the next update is due.
     pub(crate) next: Time,
-    /// From one to the next.
+    /// Time between two updates.
     pub(crate) period: Time,
 }
 
@@ -201,7 +201,7 @@ impl PieLaw {
         if self.beyond_one && next <= i128::from(u64::MAX) { clamped(next, u64::MAX) } else { clamped(next, ONE) }
     }
 
-    /// One update, with `backlog` bytes waiting.
+    /// Makes one update, with `backlog` bytes waiting.
     pub(crate) fn update(&self, state: &mut PieState, backlog: u64) {
         if self.estimates {
             state.qdelay_old = state.qdelay;

@@ -171,7 +171,7 @@ pub struct Updates {
     pub writable: bool,
     /// All that was written has been acknowledged.
     pub finished: bool,
-    /// It ended before that.
+    /// The reason for the connection's end, where that came before all was acknowledged.
     pub ended: Option<Ended>,
     /// Bytes of stream data that came, in any order.
     pub received: u64,

@@ -30,7 +30,7 @@ pub struct Outcome {
 /// Figures of a run apart from its rows.
 #[derive(Serialize)]
 pub struct RunReport {
-    /// In the form of the simulator's.
+    /// Figures in the simulator's form.
     pub output: Output,
     /// How the machine did.
     #[serde(flatten)]

@@ -25,11 +25,11 @@ pub struct Ecn {
 }
 
 impl Ecn {
-    /// Not used.
+    /// No ECN.
     pub const OFF: Self = Self { codepoint: 0, handshake: 0, feedback: Feedback::Classic };
-    /// As RFC 3168 has it.
+    /// ECT(0) with the feedback of RFC 3168.
     pub const CLASSIC: Self = Self { codepoint: Packet::ECT, ..Self::OFF };
-    /// As DCTCP has it (RFC 8257, 3.2), which needs it.
+    /// ECT(0) with DCTCP's feedback (RFC 8257, 3.2), for algorithms that need it.
     pub const PER_PACKET: Self = Self { feedback: Feedback::PerPacket, ..Self::CLASSIC.needed() };
     /// ECT(0) with accurate feedback (RFC 9768).
     pub const ACCURATE: Self = Self { feedback: Feedback::Accurate, ..Self::CLASSIC };

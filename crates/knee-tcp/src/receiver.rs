@@ -91,7 +91,7 @@ impl FullReply {
         u16::try_from(blocks.iter().map(|(start, end)| end - start).sum::<u64>()).unwrap_or(0)
     }
 
-    /// As the sender sees it.
+    /// The ACK's fields as the sender reads them.
     pub fn info(&self) -> AckInfo<'_> {
         let Reply { seq, tsecr, flags } = self.reply;
         AckInfo { seq, part: self.part, blocks: self.blocks.as_slice(), dsack: self.blocks.dsack(), tsecr, flags }

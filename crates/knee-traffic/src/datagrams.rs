@@ -158,9 +158,9 @@ pub struct Arrival {
 /// When a receiver reports: whichever comes first.
 #[derive(Clone, Copy, Debug)]
 pub struct Reports {
-    /// This long after the first datagram since the last report.
+    /// Time after the first datagram since the last report.
     pub interval: Time,
-    /// After this many datagrams.
+    /// Datagrams since the last report.
     pub packets: usize,
 }
 

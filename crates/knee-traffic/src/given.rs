@@ -88,7 +88,7 @@ pub struct Given {
 }
 
 impl From<Params> for Given {
-    /// Without tables.
+    /// Parameters without tables.
     fn from(params: Params) -> Self {
         Self { params, tables: Vec::new() }
     }

@@ -33,7 +33,7 @@ impl Aggregation {
         Self { epoch: now_us, ..Self::default() }
     }
 
-    /// After idleness an epoch begins.
+    /// Begins an epoch, after idleness.
     pub const fn restart(&mut self, now_us: u64) {
         self.epoch = now_us;
         self.acked = 0;

@@ -88,7 +88,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose BBR it is.
+    /// The kernel whose BBR it is.
     enum Kernel {
         V6_12 = "6.12",
         V4_13 = "4.13",

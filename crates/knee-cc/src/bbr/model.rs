@@ -47,7 +47,7 @@ impl Model {
         self.max_bw.get()
     }
 
-    /// One with this bandwidth.
+    /// A model with this bandwidth.
     #[cfg(test)]
     pub fn of(bw: u64) -> Self {
         let mut model = Self::default();

@@ -93,7 +93,7 @@ pub struct Ecn {
 }
 
 impl Ecn {
-    /// Before the first mark.
+    /// The state before the first mark.
     pub const fn new(counted: bool) -> Self {
         Self {
             counted,

@@ -129,7 +129,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose BBRv3 it is.
+    /// The kernel whose BBRv3 it is, or none for the draft's.
     enum Kernel {
         /// The draft's.
         None = "none",

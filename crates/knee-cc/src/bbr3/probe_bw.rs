@@ -18,13 +18,13 @@ pub enum AckPhase {
     /// Nothing.
     #[default]
     Init,
-    /// They are of the refill.
+    /// ACKs of the refill.
     Refilling,
-    /// In flight is rising.
+    /// ACKs of the refill, while in flight rises.
     ProbeStarting,
-    /// They are of the probe.
+    /// ACKs of the probe.
     ProbeFeedback,
-    /// The probe is over, they may still be of it.
+    /// ACKs after the probe, perhaps still of it.
     ProbeStopping,
 }
 

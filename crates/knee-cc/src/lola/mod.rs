@@ -79,7 +79,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose algorithm it is.
+    /// The form of the algorithm: all of the paper's, its text as printed, or the authors' program.
     enum Form {
         Paper = "paper",
         Printed = "printed",

@@ -69,7 +69,7 @@ pub struct Pilot {
 }
 
 impl Pilot {
-    /// For a connection that begins.
+    /// The start of a connection's first monitor interval.
     pub fn new(settings: &Settings, init: &Init) -> Self {
         let rtt = init.rtt.as_secs_f64();
         let bits = f64::from(init.mss) * 8.0;

@@ -121,11 +121,11 @@ pub fn with<C: CongestionControl + Clone + 'static>(
 /// Where a connection is with its first slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// In it.
+    /// The first slow start goes on.
     First,
-    /// In the reduction that ended it.
+    /// The reduction that ended it goes on.
     Reduction,
-    /// Beyond it.
+    /// It is over for good.
     Over,
 }
 

@@ -71,7 +71,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Who gets equal shares.
+    /// The parties that get equal shares.
     enum Shares {
         Triple = "triple-isolate",
         Sources = "dual-srchost",

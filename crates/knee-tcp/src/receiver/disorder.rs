@@ -29,7 +29,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// None.
+    /// An ACK without blocks.
     pub const NONE: Self = Self { count: 0, dsack: false, ranges: [(0, 0); MAX_BLOCKS] };
 
     /// The blocks.

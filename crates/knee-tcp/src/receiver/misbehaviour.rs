@@ -203,7 +203,7 @@ mod tests {
         entry.make(&Params::resolve(entry.params, given.iter().copied()).unwrap()).unwrap()
     }
 
-    /// With a SACK block.
+    /// An ACK up to `seq`, with a SACK block for the segment behind.
     fn ack(seq: u64) -> FullReply {
         let mut blocks = Blocks::NONE;
         blocks.push((seq + 1, seq + 2));

@@ -22,7 +22,7 @@ pub(super) struct Tlp {
 /// The fate of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Not known yet.
+    /// The fate is not known yet.
     Open,
     /// The original of what it sent arrived, or it sent new data.
     Delivered,

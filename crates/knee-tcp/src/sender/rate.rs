@@ -34,7 +34,7 @@ pub(super) struct RateBase {
     sent: Micros,
     /// `delivered` at that time, lower half.
     pub delivered: u32,
-    /// After the newest segment of it.
+    /// The segment after the newest one of it.
     end: u64,
     is_retrans: bool,
 }

@@ -16,7 +16,7 @@ pub const NUMBERS: u32 = u32::MAX >> 8;
 pub struct Segment(pub u32);
 
 impl Segment {
-    /// Just sent.
+    /// The state of a segment that burst `number` has just carried.
     pub const fn new(number: u32) -> Self {
         Self(number << 8 | flags::LISTED as u32)
     }
@@ -43,7 +43,7 @@ impl Segment {
 pub struct Tracking {
     /// First unacknowledged segment.
     pub base: u64,
-    /// After the last one.
+    /// The segment after the last one sent.
     end: u64,
     /// No segment before this one waits to be retransmitted.
     pub retransmit_hint: u64,

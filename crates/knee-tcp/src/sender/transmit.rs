@@ -11,7 +11,7 @@ use knee_core::packet::MSS;
 /// Why `send_new` is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Push {
-    /// As much as may leave.
+    /// All segments that may leave are sent.
     Normal,
     /// A single burst although the window is full: a tail loss probe.
     Probe,

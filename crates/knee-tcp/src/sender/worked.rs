@@ -66,7 +66,7 @@ impl Bench {
         Self { sender: testing::sender("reno", None, false, &config), config }
     }
 
-    /// One whose handshake gave no RTT.
+    /// A bench whose handshake gave no RTT.
     fn without_rtt() -> Self {
         let config = config(10, 1_000);
         Self { sender: testing::without_rtt("reno", &config), config }

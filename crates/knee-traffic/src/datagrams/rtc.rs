@@ -61,9 +61,9 @@ choice! {
 choice! {
     /// How fast GCC's threshold follows the trend of the delay.
     enum Threshold {
-        /// As in WebRTC.
+        /// The rule of WebRTC's program.
         Program = "program",
-        /// As in the draft.
+        /// The rule of the draft.
         Draft = "draft",
     }
 }
@@ -163,11 +163,11 @@ impl Burst {
 /// The rates of an encoder, bit/s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
-    /// At the start.
+    /// Rate at the start.
     pub(super) start: f64,
-    /// At least.
+    /// Least rate.
     pub(super) min: f64,
-    /// At most.
+    /// Greatest rate.
     pub(super) max: f64,
 }
 

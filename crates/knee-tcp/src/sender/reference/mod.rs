@@ -49,7 +49,7 @@ struct Segment {
     /// Its retransmission is in flight.
     retrans: bool,
     ever_retrans: bool,
-    /// In the list of RACK (`tcp_tsorted_anchor`).
+    /// RACK's list has it (`tcp_tsorted_anchor`).
     listed: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct Reference {
     cwnd_used: u32,
     cwnd_stamp: Time,
     held_back: bool,
-    /// For the sender's own pacing rate.
+    /// Inputs of the sender's own pacing rate.
     pace_window: u32,
     pace_doubled: bool,
 }
