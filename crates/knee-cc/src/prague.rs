@@ -439,7 +439,8 @@ mod tests {
 
     #[test]
     fn rates_with_the_same_marks_hardly_depend_on_rtts_below_the_virtual_one() {
-        // With windows alone they would be 5 : 2.5 : 1. What is left is the wait for a mark after each virtual RTT.
+        // With windows alone they would be 5 : 2.5 : 1. The remaining difference is the wait for a mark after each
+        // virtual RTT.
         let rates: Vec<f64> =
             [5, 10, 25].iter().map(|&ms| after(5_000 / ms, Time::from_millis(ms), 50) / ms as f64).collect();
         assert!(rates.iter().all(|rate| (0.9..1.8).contains(&(rate / rates[2]))), "{rates:?}");

@@ -1,6 +1,6 @@
 //! Fetching memory ahead of its use.
 //!
-//! With thousands of flows the state of each has left the caches by the time its next packet comes. What comes next is
+//! With thousands of flows the state of each has left the caches by the time its next packet comes. The next packet is
 //! known from the queues, so the memory can be on its way meanwhile. This changes nothing but the time that a run
 //! takes.
 

@@ -236,8 +236,8 @@ pub enum ParamError {
     },
 }
 
-/// A full set of values for a list of declarations. What [`params!`](crate::params!) declares is read as a struct;
-/// look-ups by name are for what is declared by the functions of [`Param`], and for tests.
+/// A full set of values for a list of declarations. Declarations by [`params!`](crate::params!) are read as a struct;
+/// look-ups by name are for declarations by the functions of [`Param`], and for tests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params(Vec<(&'static str, Value)>);
 

@@ -482,8 +482,8 @@ pub(crate) mod tests {
         let law = law(&[("dq_rate_estimator", Value::Bool(true))]);
         assert_eq!(drained(&law, 1 << 14).drain_rate, 0, "the first packet leaves less than 16 KiB behind");
         // 32 KiB: the first packet begins a measurement, and 15 intervals later 16 KiB have left: in 1500 us, which are
-        // 23,437 ticks, so that the rate is 16,384 · 256 / 23,437 = 178.9, and the burst has that much less left. What
-        // waits is still 16 KiB: another measurement begins, and takes 16 intervals, 25,000 ticks: a sample of 167.
+        // 23,437 ticks, so that the rate is 16,384 · 256 / 23,437 = 178.9, and the burst has that much less left. The
+        // backlog is still 16 KiB: another measurement begins, and takes 16 intervals, 25,000 ticks: a sample of 167.
         let state = drained(&law, 1 << 15);
         assert_eq!(state.drain_rate, 178 - 22 + 20);
         assert_eq!(state.burst, ms(150) - 23_437 - 25_000);

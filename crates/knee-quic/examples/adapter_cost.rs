@@ -4,8 +4,8 @@
 //! cargo run --release -p knee-quic --example adapter_cost -- cubic reno lola bbr
 //! ```
 //!
-//! Each ACK acknowledges two packets, and two leave. One ACK in 5000 shows a loss. What the algorithm itself does is
-//! part of the cost. The medians of all turns are printed.
+//! Each ACK acknowledges two packets, and two leave. One ACK in 5000 shows a loss. The cost includes the algorithm
+//! itself. The medians of all turns are printed.
 
 use knee_core::Time;
 use knee_quic::proto::RttEstimator;

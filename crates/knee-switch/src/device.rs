@@ -1,6 +1,6 @@
-//! A TUN device in a network namespace. What is read and written are packets as a wire would carry them, of 1500 bytes
-//! at most. The kernel hands over TCP's bursts in one piece, as to a network card, and the device cuts them: the kernel
-//! would do so while it sends, which it often does as it takes an ACK that the switch writes.
+//! A TUN device in a network namespace. It reads and writes packets as a wire would carry them, of 1500 bytes at most.
+//! The kernel hands over TCP's bursts in one piece, as to a network card, and the device cuts them: the kernel would do
+//! so while it sends, which it often does as it takes an ACK that the switch writes.
 
 use crate::config::Side;
 use rustix::io::Errno;

@@ -1,5 +1,5 @@
-//! Laws that hold for every application over connections, on random specifications and paths. What an application must
-//! not do, the [`Ideal`] net checks itself.
+//! Laws that hold for every application over connections, on random specifications and paths. The [`Ideal`] net itself
+//! checks that an application does nothing forbidden.
 
 use knee_core::packet::MTU;
 use knee_core::testing::{Source as Bytes, fuzz};

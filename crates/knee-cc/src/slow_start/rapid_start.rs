@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_factors_are_those_of_the_draft() {
-        // Beta 1/2: s = 5/6, a = 1/3. Of 600 packets, 60 acknowledged and 120 lost: 500 - 20 - 100.
+        // Beta 1/2: s = 5/6, a = 1/3. 600 packets, 60 of them acknowledged and 120 lost: 500 - 20 - 100.
         assert_eq!(converging(600, ONE / 2, 60, 120, 0), 380);
         // Beta 0.7: s = 9/10, a = 1/5; of 1000 packets, 100 and 100: 900 - 20 - 90.
         assert!(converging(1000, 717, 100, 100, 0).abs_diff(790) <= 1);

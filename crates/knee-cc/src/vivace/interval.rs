@@ -1,9 +1,9 @@
 //! Monitor intervals: packets sent one after another at the same rate, and what became of each of them.
 //!
-//! Every packet belongs to the interval in which it was sent, retransmissions included. What an ACK settles is told by
-//! conservation: what was in flight before and is not any more was delivered or lost. Deliveries are booked where the
-//! newest packet delivered was sent, losses in the oldest interval that still misses packets: on a path that keeps the
-//! order those are the right ones.
+//! Every packet belongs to the interval in which it was sent, retransmissions included. Conservation gives the packets
+//! that an ACK settles: the ones that were in flight before and are not any more were delivered or lost. Deliveries are
+//! booked where the newest packet delivered was sent, losses in the oldest interval that still misses packets: on a
+//! path that keeps the order those are the right ones.
 
 use super::judge::Line;
 use crate::{Ack, Sent, View};

@@ -1,7 +1,7 @@
 //! Set-associative hashing: a flow or a host has eight places to go to, so that few share one.
 //!
-//! A hash names one of [`PLACES`]; the eight aligned places around it are its set. Those already its own come first,
-//! from the named one on, then free ones; with neither, it shares the named one.
+//! A hash names one of [`PLACES`]; the eight aligned places around it are its set. A flow's own places come first, from
+//! the named one on, then free ones; with neither, it shares the named one.
 
 use knee_core::convert::index_u16;
 

@@ -21,7 +21,7 @@ pub struct Counters {
 }
 
 impl Sender {
-    /// Counters since the start. What follows from others is not kept.
+    /// Counters since the start. Those that follow from others are computed here.
     pub fn counters(&self) -> Counters {
         let sent = self.view.snd_nxt + self.retransmitted;
         Counters {

@@ -47,7 +47,7 @@ impl Sender {
     }
 
     /// The application writes `bytes`, at least 1; nothing has been sent since `idle_since`. Gives the segment after
-    /// the one with the last of them. What may leave leaves with the next [`Sender::send`].
+    /// the one with the last of them. Segments that may leave do so with the next [`Sender::send`].
     pub fn write(&mut self, mut bytes: u64, idle_since: Time, now: Time, config: &Config) -> u64 {
         self.check_app_limited();
         self.restart_after_idle(idle_since, now, config);

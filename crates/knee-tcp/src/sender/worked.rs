@@ -503,8 +503,8 @@ fn a_receiver_that_kept_what_it_sacked_has_time_to_say_so() {
 
 // Use of the window.
 
-/// Linux's tcp_is_cwnd_limited (after RFC 7661): slow start goes on where more than half of the window is in use. Of
-/// 10, 6 in flight let it grow by those 6; 5 do not.
+/// Linux's tcp_is_cwnd_limited (after RFC 7661): slow start goes on where more than half of the window is in use. With
+/// a window of 10, 6 in flight let it grow by those 6; 5 do not.
 #[test]
 fn slow_start_needs_more_than_half_of_the_window() {
     let cwnd = [5, 6].map(|segments| {

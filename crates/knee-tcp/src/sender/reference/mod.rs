@@ -1,9 +1,9 @@
 //! A second sender in its simplest form, to compare the real one with: a record for each segment, one path for all
 //! ACKs, and nothing remembered that can be worked out.
 //!
-//! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. What a rule says is written
-//! here again and not shared with the sender, also where both come out alike (`enter_recovery`, `may_undo`): a mistake
-//! in a shared function would show in neither.
+//! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. Rules are written here again
+//! and not shared with the sender, also where both are alike (`enter_recovery`, `may_undo`): a mistake in a shared
+//! function would show in neither.
 //!
 //! | file | kernel | what |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! tcp_rtt_estimator, tcp_set_rto (RFC 6298) and the filter of the least RTT (lib/win_minmax.c), in microseconds. What
-//! the kernel keeps in 32 bits wraps there.
+//! tcp_rtt_estimator, tcp_set_rto (RFC 6298) and the filter of the least RTT (lib/win_minmax.c), in microseconds.
+//! Numbers that the kernel keeps in 32 bits wrap here as there.
 
 use knee_core::Time;
 
