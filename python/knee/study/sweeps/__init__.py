@@ -210,7 +210,7 @@ class Sweep:
         return f"<knee sweep {self.folder}: {self._headline()}>"
 
     def _repr_html_(self) -> str:
-        """The same with a figure, in a notebook; loads nothing from elsewhere."""
+        """The folder and the axes, with a figure, in a notebook; loads nothing from elsewhere."""
         from knee.view.figure import snippet
 
         return snippet(f"Sweep {self.folder}", self._headline(), self.plot)
@@ -309,7 +309,7 @@ def made_by(about: Mapping[str, Any]) -> str:
 def about_of(
     definition: Definition, program: str, command: str | None, ground: str | None, kernels: Sequence[str] = ()
 ) -> JsonTable:
-    """What :data:`MARK` says."""
+    """The content of :data:`MARK`, as plain data."""
     return {
         "format": FORMAT,
         "program": PROGRAM,

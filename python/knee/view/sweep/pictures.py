@@ -43,7 +43,7 @@ _LOG = 10
 
 @dataclass(frozen=True)
 class Picture:
-    """What a figure shows.
+    """The choice of figure and axes of a picture.
 
     Attributes:
         kind: one of :data:`KINDS`.
