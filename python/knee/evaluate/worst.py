@@ -145,7 +145,7 @@ class Runs:
         labels: set[str],
         progress: Callable[[float], None] | None,
     ) -> list[Plain]:
-        """Runs scenarios for the checks. Returns ``parts`` and ``silent`` of each, or ``refused`` or ``failed``: why not.
+        """Runs scenarios for the checks. Returns ``parts`` and ``silent`` of each; or why not: ``refused``, ``failed``.
 
         Args:
             wanted: scenarios as plain data.

@@ -285,7 +285,7 @@ class Plan:
         return f"{title} ({unit})" if unit else title
 
     def identity(self) -> Plain:
-        """The data that decide on proposals and their values; another number of trials or findings is the same search."""
+        """The data that decide on proposals and values; another number of trials or findings is the same search."""
         return {
             "definition": self.definition(()).plain(),
             "classes": {name: name.content for name in self.definition(()).own},
