@@ -61,7 +61,8 @@ impl Sender {
         bytes_per_s.min(Rate::MAX.as_bytes_per_sec())
     }
 
-    /// Starts the pacing clock anew where the window opens after it held the sender back ([`Control::restart_pacing`]).
+    /// Starts the pacing clock anew where the window opens after it held the sender back
+    /// ([`knee_cc::Control::restart_pacing`]).
     pub(super) fn restart_pacing(&mut self, now: Time) {
         if self.held_back && self.window_room() > 0 {
             self.held_back = false;
