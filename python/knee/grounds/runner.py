@@ -20,8 +20,8 @@ from knee.results import named
 from knee.results.folder import check_target
 from knee.results.manifest import content, digest
 from knee.results.owned import writing
-from knee.scenario import Plain, Scenario, from_dict, load
-from knee.scenario.loading import blamed
+from knee.scenario import Changes, Plain, Scenario, from_dict, load
+from knee.scenario.loading import blamed, changes_of
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class RunOptions:
     """The options of a run; ``knee run`` has each as ``--NAME``.
 
     Attributes:
-        set: changes to the scenario: ``["link.rate=5 Mbit/s"]``.
+        set: changes to the scenario: ``["link.rate=5 Mbit/s"]`` or ``{"link.rate": "5 Mbit/s"}``.
         kernel: the kernel of the ground uml, such as ``"7.2"``; by default the one built last.
         threads: threads that work at a run of the simulator, 1 or more; results are the same for any number.
         max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
@@ -49,7 +49,7 @@ class RunOptions:
         command: the command line that asks for the run, for the manifest.
     """
 
-    set: Sequence[str] = ()
+    set: Changes = ()
     kernel: str | None = None
     threads: int | None = None
     max_memory: int | str | None = None
@@ -66,13 +66,13 @@ class RunOptions:
     def changes(self) -> list[str]:
         """All changes to the scenario, as of ``--set``."""
         run = {"kernel": self.kernel, "threads": self.threads}
-        return [*self.set, *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
+        return [*changes_of(self.set), *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
 
 
 class Options(TypedDict, total=False):
     """The fields of :class:`RunOptions` as keyword arguments, for type checkers."""
 
-    set: Sequence[str]
+    set: Changes
     kernel: str | None
     threads: int | None
     max_memory: int | str | None
