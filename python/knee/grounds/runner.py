@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -198,26 +198,24 @@ class Prepared:
     def complete(self, progress: Callable[[float], None] | None = None) -> Result:
         """Runs it and writes its folder, whatever :meth:`approve` will say of the result."""
         out, options, undrawn = self.out, self.options, None
-        place = writing(out) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
-        with place as name:
-            folder = Path(name)
-            log_folder = folder / logs.FOLDER if options.qlog else None
+        with nullcontext() if out is None else writing(out) as folder:
+            log_folder = folder / logs.FOLDER if folder and options.qlog else None
             if log_folder is not None:
                 log_folder.mkdir()
-            packets = folder / CAPTURE if options.pcap else None
+            packets = folder / CAPTURE if folder and options.pcap else None
             # As all is now: a run may change what its classes use, and somebody else the files.
             given = named.of(self.scenario)
-            known = content(self.scenario, self.ground) if out is not None else ""
+            known = "" if out is None else content(self.scenario, self.ground, given.contents)
             ground = grounds.find(self.ground)
             try:
                 result = ground.run(self.scenario, Request(folder, progress, packets, log_folder), options.command)
             except _core.WriteError as unwritten:
-                target = out or folder
-                raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
+                assert out is not None, "only a folder is written to"
+                raise files.unwritable(out, unwritten, f"{unwritten.filename} in {out}") from unwritten
             result = given.into(result, self.scenario)
             if "remarks" in result.summary:
                 result.manifest["remarks"] = result.summary["remarks"]
-            if out is not None:
+            if folder is not None:
                 build = result.manifest.get("kernel_build")
                 result.manifest["identity"] = digest(known, build)
                 # Runs may be side by side, but matplotlib draws one figure at a time.

@@ -49,8 +49,8 @@ class Sim(Ground):
 
     def measure(self, scenario: Scenario, request: Request) -> Measured:
         """Simulates a scenario."""
-        # Where a mapped file cannot be removed, rows stay in memory.
-        spool = request.folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
+        # Without a folder, and where a mapped file cannot be removed, rows stay in memory.
+        spool = request.folder / _SPOOL if request.folder and abilities.REMOVES_OPEN_FILES else None
         # As they are now: a run may change what its classes use.
         own = [described(name) for name in scenario.own]
         raw = simulate(scenario, request.progress, spool=spool, capture=request.capture, qlog=request.qlog)
