@@ -22,6 +22,7 @@ from knee.results.manifest import content, digest
 from knee.results.owned import writing
 from knee.scenario import Changes, Plain, Scenario, from_dict, load
 from knee.scenario.loading import blamed, changes_of
+from knee.scenario.units import near, shown
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
@@ -249,6 +250,11 @@ def prepare(
         InputError: the scenario, the ground, the folder or the need of memory was refused.
         RunError: the ground does not work here.
     """
+    for name in asked:
+        if name not in Options.__annotations__:
+            seeded = {"seed": 'expected set=["seed=3"], or seeds=[3] for a list of results'}
+            accepted = seeded.get(name) or near(name, sorted(Options.__annotations__))
+            raise InputError(f"A run has no option {name}; {accepted}.")
     options = RunOptions(**asked)
     changes = options.changes
     if where is None and isinstance(source, str | Path):
@@ -287,6 +293,11 @@ def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], whe
         return source
     if isinstance(source, Scenario):
         return from_dict(source.plain(), where=where or source.name, overrides=changes)
+    if not isinstance(source, dict):
+        raise InputError(
+            f"The scenario {shown(source)} has the type {type(source).__name__}; expected a file, the name of a "
+            "shipped scenario, a scenario, or a dict."
+        )
     return from_dict(source, where=where or "scenario", overrides=changes)
 
 

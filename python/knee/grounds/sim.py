@@ -15,12 +15,13 @@ from knee.errors import KneeError, RunError, ScenarioError, blame, locate
 from knee.figures.forms import Output
 from knee.grounds import memory
 from knee.grounds.ground import Ground, Measured, Progress, Request
-from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of, where
+from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, described, policy_of, where
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
 from knee.system import abilities
+from knee.system.contained import contained
 
 #: Name of the file to which sample rows are written during the run.
 _SPOOL = ".samples"

@@ -162,7 +162,7 @@ def content(scenario: Scenario, ground: str, known: Mapping[str, str] | None = N
     """The identity of a run without the kernel; ``known`` are the digests of its files, where they were taken."""
     own = {str(name): name.content for name in scenario.own}
     # The path of a file makes no difference; the run says of one that cannot be read.
-    digests = contents(scenario.files) if known is None else dict.fromkeys(scenario.files, "") | known
+    digests = contents(scenario.files) if known is None else {**dict.fromkeys(scenario.files, ""), **known}
     plain = paths.renamed_files(scenario.written, digests)
     return digest(fingerprint(), plain, ground, own)
 

@@ -56,7 +56,8 @@ def changes_of(given: Changes) -> list[str]:
 
 def _as_change(value: object, key: str) -> str:
     """A value as a change has it, from which :func:`parse_value` gives it back."""
-    plain = isinstance(value, str) and not isinstance(value, Named) and parse_value(value.strip()) == value
+    text = isinstance(value, str) and not isinstance(value, Named)
+    plain = text and (key in _TEXTS or parse_value(str(value).strip()) == value)
     return str(value) if plain else _as_toml(value, key)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -470,12 +470,12 @@ class Scenario(Table):
         ]
 
     @cached_property
-    def own(self) -> Sequence[Named]:
+    def own(self) -> list[Named]:
         """The classes, files of weights and kernel modules that flows and queues name."""
         return List(named_in([*(flow.cc for flow in self.flows), *(end.queue for _, end in self.queueing)]))
 
     @cached_property
-    def labels(self) -> Sequence[str]:
+    def labels(self) -> list[str]:
         """The label of every single flow, in order."""
         labels: list[str] = []
         for flow in self.flows:
