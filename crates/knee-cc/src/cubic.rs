@@ -208,7 +208,7 @@ impl Epoch {
 /// The fields that ACKs in congestion avoidance need come first: two cache lines.
 #[repr(C, align(64))]
 #[derive(Clone)]
-struct Cubic {
+pub(crate) struct Cubic {
     epoch: Epoch,
     /// When the newest acknowledged packet was sent.
     last_sent: Time,
@@ -236,6 +236,25 @@ impl Cubic {
             rest: Time::from_nanos(31_250_000).floor_to(init.tick),
             jiffy: Time::ZERO,
             last_sent: init.now,
+        }
+    }
+
+    /// CUBIC with the standard parameters, for an algorithm that ends slow start by itself.
+    pub(crate) fn without_hystart(init: &Init) -> Self {
+        let given = knee_core::Params::resolve(ENTRY.params, [("hystart", knee_core::Value::Bool(false))]);
+        Self::new(&Params::from(&given.expect("a parameter of CUBIC")), init)
+    }
+
+    /// Begins an epoch at the next ACK, whose plateau is at `w_max` packets.
+    pub(crate) const fn begin_epoch(&mut self, w_max: u32) {
+        self.epoch.start = Time::MAX;
+        self.epoch.last_max_cwnd = w_max;
+    }
+
+    /// Takes a time in which the window did not follow the cubic function out of the epoch.
+    pub(crate) fn pause(&mut self, away: Time) {
+        if self.epoch.start != Time::MAX {
+            self.epoch.start = self.epoch.start.saturating_add(away);
         }
     }
 

@@ -36,6 +36,7 @@ mod jiffies;
 mod ledbat;
 mod ledbat_pp;
 mod lola;
+mod lola_wild;
 mod lp;
 mod minmax;
 mod nv;

@@ -24,7 +24,7 @@
 //! the end of the hold, and no edge leads back from balancing; `program` is what the authors' module is said to do
 //! ([`program`]). lab/lola-ablation.md has each item of the paper in each form.
 
-mod equations;
+pub(crate) mod equations;
 #[cfg(test)]
 mod forms;
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod idle;
 mod kernel;
 #[cfg(test)]
 mod losses;
-mod program;
+pub(crate) mod program;
 
 use crate::cubic::Decrease;
 use crate::entry::{Entry, Family, edges};
