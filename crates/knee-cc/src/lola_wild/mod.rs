@@ -520,12 +520,12 @@ impl CongestionControl for Wild {
         let now = congestion.view.now;
         let drain = self.drain.take();
         if self.phase == Phase::Probing {
-            // A loss in a probe counts for the window that the flow competes with.
+            // A loss counts for the window that the flow competes with, of which the probe has taken a part already.
             let mut competing = *control;
             competing.cwnd = drain.map_or(control.cwnd, |drain| drain.before.max(control.cwnd));
             self.enter(Phase::Competing, now);
             self.cubic.on_congestion(congestion, &mut competing);
-            control.ssthresh = competing.ssthresh;
+            control.ssthresh = competing.ssthresh.min(control.cwnd).max(2);
             return;
         }
         self.cubic.on_congestion(congestion, control);
