@@ -1,21 +1,20 @@
 //! LoLa for networks that others use too: on paths whose delay varies by itself or changes for good, and beside flows
 //! that fill the buffer.
 //!
-//! TCP LoLa ([`crate::lola`]) takes every delay above the least RTT for a queue of its own, and gives way to it. What is
-//! added here, each by a sign that the flow sees by itself:
+//! TCP LoLa ([`crate::lola`]) takes every delay above the least RTT for a queue, and gives way to it. Three parts are
+//! added, each decided by what the flow sees itself:
 //!
 //! - **Noise** ([`noise`]): the span of the minimum filter of the RTT is as long as the path's variation asks for.
-//! - **Effect of a reduction** ([`drain`]): after a tailored decrease the delay has to fall to `q_target` at most. If it
-//!   does not move at all, twice at the same RTT, there is no queue: the path has become longer, and `RTT_min` is that
-//!   RTT (`routes`). If it falls and a queue stays, twice in a row, others keep it (`compete`).
-//! - **Competition**: the flow is then CUBIC, and drains its part of the queue after losses, when the queue halves, and
-//!   every two seconds. Flows that compete with nobody but one another see the same losses, drain together, and return
-//!   to low delay. If that was an error, the next reduction without effect ends it, and CUBIC goes on where it was.
-//! - **Start**: slow start ends when the least of the last 16 RTTs is `2 q_low` above `RTT_min`, with a tailored
-//!   decrease: a burst of the flow's own is no queue.
+//! - **Routes** ([`drain`]): if a tailored decrease does not move the delay, twice at the same RTT, there is no queue:
+//!   the path has become longer, and `RTT_min` is that RTT.
+//! - **Competition**: if the delay falls and a queue stays above `q_target`, twice in a row, others keep it. The flow
+//!   is CUBIC then, and drains its part of the queue after losses, when the queue halves, and every two seconds. Flows
+//!   that compete with nobody but one another see the same losses, drain together, and return to low delay. If that was
+//!   an error, the next reduction without effect ends it, and CUBIC goes on where it was.
 //!
-//! Cubic increase is that of CUBIC as in Linux, with its Reno-friendly region. Own queued data are those at the mean RTT,
-//! since the rate is the window over that. Rounds, hold and decrease are LoLa's.
+//! Slow start ends when the least of the last 16 RTTs is `2 q_low` above `RTT_min`, with a tailored decrease: a burst
+//! of its own is no queue. Cubic increase is that of CUBIC as in Linux, with its Reno-friendly region. Own queued
+//! data are those at the mean RTT, since the rate is the window over that. Rounds, hold and decrease are LoLa's.
 
 mod drain;
 mod noise;
@@ -36,8 +35,7 @@ const PAPER: &str = "LoLa, Section V-A";
 /// Range of all times.
 const TIMES: RangeInclusive<Time> = Time::from_micros(1)..=Time::from_secs(100);
 
-/// Where the count of [`Wild::kept`] begins competition: two reductions in a row that others answer with a queue, or more of
-/// them than half as many that drain it.
+/// The count of [`Wild::kept`] with which competition begins: two reductions in a row after which others keep a queue.
 const KEPT: u32 = 4;
 /// Reductions in a row that nothing answers before `RTT_min` is reset.
 const SILENT: u32 = 2;
@@ -80,6 +78,7 @@ pub const ENTRY: Entry = Entry {
         CwndHold => TailoredDecrease,
         TailoredDecrease => SlowStart,
         TailoredDecrease => CubicIncrease,
+        TailoredDecrease => Competing,
         Competing => SlowStart,
         Competing => Probing,
         Probing => SlowStart,
@@ -498,7 +497,12 @@ impl CongestionControl for Wild {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         self.mss = u64::from(ack.view.mss.max(1));
+        let before = self.phase;
         self.await_effect(now, control);
+        if self.phase != before {
+            control.phase = self.phase as u8;
+            return;
+        }
         if !matches!(self.phase, Phase::SlowStart | Phase::Competing) && control.in_slow_start() {
             self.enter_slow_start(now);
         }

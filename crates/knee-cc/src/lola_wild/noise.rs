@@ -75,8 +75,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter over `shortest`, or twice, four, eight or 16 times that where the noise of shorter spans is above `quiet`
-    /// microseconds. With [`u64::MAX`] the span never changes.
+    /// A filter over `shortest`, or twice, four, eight or 16 times that where the noise of shorter spans is above
+    /// `quiet` microseconds. With [`u64::MAX`] the span never changes.
     pub fn new(shortest: Time, quiet: u64) -> Self {
         let length = |k| Time::from_nanos(shortest.as_nanos().saturating_mul(1u64 << k));
         Self {

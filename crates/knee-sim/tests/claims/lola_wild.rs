@@ -61,10 +61,10 @@ fn a_longer_path_is_known_within_two_seconds() {
 
 #[test]
 fn without_a_part_its_networks_are_lost() {
-    let longer = Dumbbell::new(50, 334).flow("lola-wild", &json!({"routes": false}), 40 * MS, 0);
+    let longer = Dumbbell::new(50, 334).flow("lola-wild", &json!({"routes": {"bool": false}}), 40 * MS, 0);
     let longer = longer.rtt_at(30 * S, 60 * MS).run(37 * S).between(32 * S, 37 * S);
     assert!(longer.total() < 30.0, "{longer:?}");
-    let yields = Dumbbell::new(50, 668).flow("lola-wild", &json!({"compete": false}), 40 * MS, 0);
+    let yields = Dumbbell::new(50, 668).flow("lola-wild", &json!({"compete": {"bool": false}}), 40 * MS, 0);
     let yields = yields.flow("cubic", &json!({}), 40 * MS, 0).run(60 * S).between(30 * S, 60 * S);
     assert!(yields.mbps[0] < 4.0, "{yields:?}");
 }
