@@ -19,6 +19,7 @@ mod applications;
 mod stages;
 mod visits;
 
+use super::hosts::At;
 use super::model::Model;
 use super::obstacle::Obstacle;
 use knee_core::Time;
@@ -149,12 +150,18 @@ impl BatchScheduler {
 
     /// Checks the model's books.
     pub(super) fn audit(&self, model: &Model) -> Result<(), String> {
-        model.audit(self.under_way(model), self.acks_of_connections(model.hosts.settings.scenario_flows))
+        model.audit(self.under_way(), self.acks_of_connections(model.hosts.settings.scenario_flows))
     }
 
     /// Packets between links and receivers.
-    pub(super) fn under_way(&self, model: &Model) -> u64 {
-        self.pending.iter().map(Pending::count_landed).sum::<u64>() + self.stages.under_way(&model.network)
+    pub(super) fn under_way(&self) -> u64 {
+        self.pending.iter().map(Pending::count_landed).sum::<u64>() + self.stages.under_way()
+    }
+
+    /// Loses packets that have crossed their last link.
+    #[cfg(test)]
+    pub(super) fn lose_landing(&mut self) -> usize {
+        self.stages.lose_landing()
     }
 
     /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
@@ -173,7 +180,7 @@ impl BatchScheduler {
                 model.now = at;
                 self.agenda.pop();
                 model.on_agenda(event);
-                self.carry_out(model, at);
+                self.carry_out(model, event.key(), at);
                 1
             }
             None if at >= model.end => {
@@ -211,7 +218,7 @@ impl BatchScheduler {
     /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
     fn batch(&mut self, model: &mut Model, until: Time, interval: Option<Interval>) -> u64 {
         let at = self.at;
-        let packets = self.stages.distribute(&mut model.network, &mut self.pending, at) as u64;
+        let packets = self.stages.distribute(&mut self.pending, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.stages.longest(&model.network));
         // Which halves are free for new connections is known at the beginning.
         let limit = limit.min(model.apps.next_reuse(at));
@@ -324,8 +331,8 @@ impl BatchScheduler {
             let now = model.now;
             let mut visitor = self.visitor(model, None);
             let mut visit = visitor.begin(i);
-            visit.outbox.tie_break = Event::Start(i).key();
-            visit.pair.connect(now, visit.outbox);
+            let at = At { now, path: visit.path, order: Event::Start(i).key() };
+            visit.pair.connect(at, visit.outbox);
             visit.run_sender(limit);
             visitor.end(i);
         }
@@ -347,7 +354,7 @@ impl BatchScheduler {
 
     /// All receivers take what has landed up to `at`, and their timers before.
     fn receive_all(&mut self, model: &mut Model, at: Time) {
-        self.stages.distribute(&mut model.network, &mut self.pending, at);
+        self.stages.distribute(&mut self.pending, at);
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
         for &i in &visits {
@@ -362,7 +369,7 @@ impl BatchScheduler {
         if self.outbox.completed.is_empty() {
             return;
         }
-        self.stages.distribute(&mut model.network, &mut self.pending, self.at);
+        self.stages.distribute(&mut self.pending, self.at);
         let mut completed = std::mem::take(&mut self.outbox.completed);
         completed.sort_unstable();
         for (at, i) in completed {

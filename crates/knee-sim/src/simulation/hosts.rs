@@ -373,7 +373,7 @@ impl Hosts {
         if pair.ends.is_udp() {
             return pair.udp().quic().open(at, out);
         }
-        pair.tcp().connect(at.now, out);
+        pair.tcp().connect(at, out);
         End::Sender
     }
 
@@ -395,7 +395,7 @@ impl Hosts {
         }
         // Each half has a path of its own.
         let _ = asks;
-        (pair.tcp().write(bytes, last_sent, at.now, out), End::Sender)
+        (pair.tcp().write(bytes, last_sent, at, out), End::Sender)
     }
 
     /// Tells whether nothing that was written on path `i`, a connection's, was sent again; none before all of it is

@@ -18,12 +18,15 @@ use knee_tcp::sender::{Counters, Sender};
 pub(in crate::simulation) struct At<'a> {
     pub(in crate::simulation) now: Time,
     pub(in crate::simulation) path: &'a FlowPath,
+    /// Order, in batches, of what the end sends among what is sent at this time: for a sender the key of the event that
+    /// happens to it ([`Event::key`]), for a receiver that event as the cause of its ACKs ([`Event::cause`]).
+    pub(in crate::simulation) order: u64,
 }
 
 /// Takes what ends send and what is to be noted of them.
 pub(in crate::simulation) trait Outbox {
     /// `count` packets that differ only by their segments leave a sender now.
-    fn data(&mut self, first: Packet, count: u32);
+    fn data(&mut self, first: Packet, count: u32, at: At<'_>);
     /// An ACK leaves a receiver now.
     fn ack(&mut self, ack: Packet, at: At<'_>);
     /// The sender of a flow changed its state.
@@ -197,7 +200,7 @@ impl HostPair<'_, Ends> {
         if self.ends.is_udp() {
             self.udp().on_packet(at, packet, out);
         } else if packet.has(Packet::ACK) {
-            self.tcp().on_ack((packet.payload, packet.flags), at.now, out);
+            self.tcp().on_ack((packet.payload, packet.flags), at, out);
         } else {
             self.tcp().on_data(packet, at, out);
         }
@@ -214,7 +217,7 @@ impl HostPair<'_, Ends> {
 
     /// The flow, which runs no application, starts.
     pub(in crate::simulation) fn start(self, at: At<'_>, out: &mut impl Outbox) {
-        if self.ends.is_udp() { self.udp().start(at, out) } else { self.tcp().connect(at.now, out) }
+        if self.ends.is_udp() { self.udp().start(at, out) } else { self.tcp().connect(at, out) }
     }
 }
 

@@ -409,7 +409,7 @@ impl HostPair<'_, QuicFlow> {
                 while let Some(packet) = flow.transmit(i, end, at.now) {
                     flow.sent += 1;
                     flow.sent_bytes += u64::from(packet.size);
-                    out.data(packet, 1);
+                    out.data(packet, 1, at);
                 }
                 self.note(at.now, out);
             }
