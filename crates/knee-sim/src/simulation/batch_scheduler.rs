@@ -28,6 +28,7 @@ use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
 use stages::Stages;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use visits::{BatchOutbox, Pending, Visitor};
 
@@ -302,8 +303,12 @@ impl BatchScheduler {
             visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
         };
         std::thread::scope(|scope| {
-            (1..*threads).for_each(|_| drop(scope.spawn(work)));
+            let workers: Vec<_> = (1..*threads).map(|_| scope.spawn(work)).collect();
             work();
+            // A panic goes on here with its message.
+            for panic in workers.into_iter().filter_map(|worker| worker.join().err()) {
+                resume_unwind(panic);
+            }
         });
         for other in others {
             outbox.append(other);
