@@ -37,7 +37,7 @@ impl Histogram {
         let place = bucket.wrapping_sub(u32::from(self.base));
         match self.counts.get_mut(place as usize) {
             Some(count) => {
-                *count += 1;
+                *count = count.saturating_add(1);
                 self.last = low_u16(u64::from(place));
             }
             None => self.extend_to(bucket, 1),
@@ -57,7 +57,8 @@ impl Histogram {
         let mut counts = vec![0; needed.max(before + self.counts.len())];
         counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
         self.counts = counts.into_boxed_slice();
-        self.counts[(bucket - base) as usize] += count;
+        let counted = &mut self.counts[(bucket - base) as usize];
+        *counted = counted.saturating_add(count);
     }
 
     /// Fetches where the next value will be counted, most likely.
