@@ -228,6 +228,15 @@ mod tests {
     }
 
     #[test]
+    fn a_full_bucket_stays_full() {
+        let mut histogram = Histogram::new(6);
+        histogram.count(Time::from_nanos(1000));
+        histogram.counts.iter_mut().filter(|count| **count > 0).for_each(|count| *count = u32::MAX);
+        histogram.count(Time::from_nanos(1000));
+        assert_eq!(histogram.counted().map(|(_, count)| count).collect::<Vec<_>>(), [u32::MAX]);
+    }
+
+    #[test]
     fn mean_and_range_are_exact() {
         let mut histogram = Histogram::new(6);
         feed(&mut histogram, [10, 20, 60].into_iter().map(Time::from_millis));
