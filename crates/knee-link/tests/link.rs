@@ -100,7 +100,7 @@ fn another_rate_counts_from_the_next_packet_on() {
 
 #[test]
 fn a_lower_limit_drops_what_no_longer_fits() {
-    let (mut link, mut out) = (link(Server::wire(RATE)), Vec::new());
+    let mut link = link(Server::wire(RATE));
     link.arrive(&burst(Time::ZERO, 0, 4), Time::ZERO);
     link.set_limit(Limit::Packets(1), MS / 2);
     assert_eq!(drops(&mut link), [(3, MS / 2), (2, MS / 2)]);

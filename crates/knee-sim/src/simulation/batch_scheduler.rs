@@ -141,7 +141,7 @@ impl BatchScheduler {
     /// none of them of applications. Gives the number of threads.
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
-        let most = if model.apps.is_empty() { most.min(model.hosts.records.len() / visits) } else { 1 };
+        let most = if model.apps.is_empty() { most.min(model.hosts.len() as usize / visits) } else { 1 };
         model.hosts.divide(index_u32(if most > 1 { most * GROUPS_PER_THREAD } else { 1 }));
         let groups = model.hosts.stores.len();
         self.threads = most.clamp(1, groups);
@@ -241,6 +241,7 @@ impl BatchScheduler {
         self.outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
         self.visit_flows(model, limit, interval);
         self.serve_applications(model, limit);
+        self.outbox.rtts.drain(..).for_each(|(owner, rtt)| model.hosts.record_mut(owner).take_rtt(rtt));
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
         self.outbox.samples.drain(..).for_each(|row| model.recorder.rows().sample(row));
         self.stages.advance(&mut self.outbox.arrivals, model, limit);

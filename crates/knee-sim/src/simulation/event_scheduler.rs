@@ -36,6 +36,8 @@ type Alarms = [Time; 4];
 #[derive(Clone, Default)]
 struct EventOutbox {
     packets: Vec<Burst>,
+    /// RTT samples of connections, with the flows to which they belong.
+    rtts: Vec<(u32, Time)>,
     changes: Vec<StateNote>,
     /// A transfer that is complete.
     completed: Option<u32>,
@@ -50,6 +52,10 @@ impl Outbox for EventOutbox {
     #[inline]
     fn ack(&mut self, ack: Packet, _: At<'_>) {
         self.packets.push(Burst { first: ack, count: 1 });
+    }
+
+    fn rtt(&mut self, owner: u32, rtt: Time) {
+        self.rtts.push((owner, rtt));
     }
 
     fn changed(&mut self, change: StateNote) {
@@ -150,7 +156,7 @@ impl EventScheduler {
             return model.apps.act(i, Action::Start);
         }
         let (hosts, at) = model.hosts_at(i);
-        hosts.pair(i).start(at, &mut self.outbox);
+        hosts.start(i, at, &mut self.outbox);
         self.send_and_arm(model, i, End::Sender);
     }
 
@@ -179,7 +185,7 @@ impl EventScheduler {
         }
         *alarm = Time::MAX;
         let (hosts, at) = model.hosts_at(i);
-        hosts.pair(i).on_timer(timer, at, &mut self.outbox);
+        hosts.on_timer(i, timer, at, &mut self.outbox);
         self.send_and_arm(model, i, End::with(timer));
     }
 
@@ -194,7 +200,7 @@ impl EventScheduler {
             self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
         }
         let (hosts, at) = model.hosts_at(i);
-        hosts.pair(i).on_packet(at, packet, &mut self.outbox);
+        hosts.on_packet(i, at, packet, &mut self.outbox);
         self.send_and_arm(model, i, end);
         if model.apps.carries(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
@@ -271,6 +277,7 @@ impl EventScheduler {
             }
         }
         self.outbox.packets.clear();
+        self.outbox.rtts.drain(..).for_each(|(owner, rtt)| model.hosts.record_mut(owner).take_rtt(rtt));
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
         if let Some(i) = self.outbox.completed.take() {
             model.end_transfer(i);
@@ -296,7 +303,7 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         && let Some(tcp) = hosts.find_tcp(packet.flow)
     {
         tcp.sender.fetch();
-        fetch_first(&hosts.records[packet.flow as usize], 1);
+        fetch_first(hosts.record(packet.flow), 1);
         if let Some(key) = packet.payload.stored()
             && let Some(ack) = hosts.full_ack(packet.flow, key)
         {
@@ -307,6 +314,6 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         && let Some(tcp) = hosts.find_tcp(packet.flow)
     {
         tcp.sender.fetch_behind();
-        hosts.records[packet.flow as usize].rtt_histogram.fetch_counts();
+        hosts.record(packet.flow).rtt_histogram.fetch_counts();
     }
 }

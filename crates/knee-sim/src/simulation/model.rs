@@ -113,18 +113,18 @@ impl Model {
     /// connections that wait with their flows in batches.
     pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
-        for (i, ends) in self.hosts.iter() {
-            let (sent, received) = match ends {
+        for (i, slot) in self.hosts.iter() {
+            let (sent, received) = match &slot.ends {
                 Ends::Tcp(tcp) => (tcp.sender.counters().sent, tcp.receiver.received.packets),
                 Ends::Udp(flow) => (flow.sent(), flow.received().packets),
                 Ends::Application => continue,
             };
-            let ended = received + self.hosts.records[i as usize].dropped;
+            let ended = received + slot.record.dropped;
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if let Ends::Tcp(tcp) = ends {
+            if let Ends::Tcp(tcp) = &slot.ends {
                 audit_tcp(tcp).map_err(|what| format!("flow {i}: {what}"))?;
             }
         }

@@ -29,7 +29,7 @@ impl Apps {
         let i = running.take_free(now).unwrap_or(hosts.len());
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
-        let PathRecord { algorithm, overhead, .. } = hosts.records[flow as usize];
+        let PathRecord { algorithm, overhead, .. } = *hosts.record(flow);
         #[cfg(feature = "quic")]
         let quic = running.quic.map(|tls| QuicTraffic {
             tls,

@@ -197,6 +197,8 @@ pub(super) struct BatchOutbox {
     pub(super) acks: AckQueue,
     /// By route, where data sets out.
     ways: Vec<Way>,
+    /// RTT samples of connections in this batch, with the flows to which they belong.
+    pub(super) rtts: Vec<(u32, Time)>,
     /// Changes of senders' states in this batch.
     pub(super) changes: Vec<StateNote>,
     /// Samples of flows that were visited in this batch.
@@ -226,6 +228,11 @@ impl Outbox for BatchOutbox {
         self.acks.push(&ack, at);
     }
 
+    #[inline]
+    fn rtt(&mut self, owner: u32, rtt: Time) {
+        self.rtts.push((owner, rtt));
+    }
+
     fn changed(&mut self, change: StateNote) {
         self.changes.push(change);
     }
@@ -241,6 +248,7 @@ impl BatchOutbox {
             arrivals: stages.no_arrivals(),
             acks: AckQueue::default(),
             ways: stages.ways.clone(),
+            rtts: Vec::new(),
             changes: Vec::new(),
             samples: Vec::new(),
             completed: Vec::new(),

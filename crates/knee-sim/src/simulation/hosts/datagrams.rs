@@ -353,12 +353,12 @@ impl HostPair<'_, DatagramFlow> {
             }
             (Message::Datagram { sent, .. }, End::Sender) => {
                 flow.echoed += 1;
-                self.book_rtt(Some(now - sent));
+                self.book_rtt(Some(now - sent), out);
             }
             (Message::Report { sent, across, arrivals }, End::Sender) => {
                 flow.on_report(&arrivals, now);
                 // Without the time for which the report waited, as RFC 8888 lets a sender tell.
-                self.book_rtt(Some(across + (now - sent)));
+                self.book_rtt(Some(across + (now - sent)), out);
                 self.send(at, out);
             }
             (Message::Report { .. }, End::Receiver) => panic!("a report where data goes to: {packet:?}"),

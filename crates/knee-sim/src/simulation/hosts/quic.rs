@@ -430,7 +430,7 @@ impl HostPair<'_, QuicFlow> {
         let watch = flow.watch.clone();
         let (control, ca, persistent) = watch.look(|seen| {
             for rtt in seen.rtts.drain(..) {
-                self.book_rtt(Some(rtt));
+                self.book_rtt(Some(rtt), out);
             }
             (seen.control, seen.view.map_or(CaState::Open, |view| view.ca), seen.persistent)
         });
