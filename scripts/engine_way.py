@@ -41,7 +41,8 @@ def _spec(length_ms: int, event_by_event: bool) -> dict[str, object]:
         {"name": "wire", "capacity": {"rate": 50_000_000}, "queue": "pfifo", "limit": {"packets": 83}, "overhead": 14}
     ]
     flows = [
-        {"label": name, "cc": "reno", "rtt": 20 * _MS, "start": 0, "stop": length_ms * _MS, "path": [0]} for name in "ab"
+        {"label": name, "cc": "reno", "rtt": 20 * _MS, "start": 0, "stop": length_ms * _MS, "path": [0]}
+        for name in "ab"
     ]
     if event_by_event:
         links.append({"name": "trace", "capacity": {"trace": [1]}, "queue": "pfifo", "limit": None, "overhead": 14})

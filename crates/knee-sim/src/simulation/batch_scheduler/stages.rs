@@ -221,10 +221,10 @@ impl Stages {
             let last = if stage.is_medium() { until - Time::from_nanos(1) } else { last };
             direction.advance(&mut arrivals[k], last, &mut self.departures);
             recorder.book_link(stage.link, network, &mut observed);
-            if stage.goes_on || stage.pipe.is_some() {
+            if stage.goes_on || stage.pipe.is_some() || !stage.landing.is_empty() {
                 self.hand_on(k, arrivals, network, until);
             } else {
-                stage.landing.append(&mut self.departures);
+                std::mem::swap(&mut stage.landing, &mut self.departures);
             }
         }
     }
@@ -287,14 +287,15 @@ impl Stages {
             places.resize(packets.len(), 0);
         }
         for (stage, &count) in in_order.iter_mut().zip(&*counts) {
-            for (place, departure) in (0..).zip(stage.landing.drain(..count)) {
+            for (place, departure) in (0..).zip(&stage.landing[..count]) {
                 let end = &mut pending[departure.packet.flow as usize].landed.1;
-                packets[*end as usize] = departure;
+                packets[*end as usize] = *departure;
                 if *arrivals_coincide {
                     places[*end as usize] = place;
                 }
                 *end += 1;
             }
+            stage.landing.drain(..count);
         }
         count
     }

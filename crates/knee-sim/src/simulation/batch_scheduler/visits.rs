@@ -142,12 +142,12 @@ impl Visit<'_> {
             outbox.received += index_u32(count);
             outbox.moved_at = outbox.moved_at.max(landed[count - 1].at);
         }
-        for (k, &Departure { at: now, packet, .. }) in landed[..count].iter().enumerate() {
+        for (k, &Departure { at: now, ref packet, .. }) in landed[..count].iter().enumerate() {
             while pair.ends.receiver.due() < now {
                 outbox.fire(pair, End::Receiver, path, now);
             }
             let order = way.cause | u64::from(places.get(k).copied().unwrap_or(pair.i));
-            pair.on_data(&packet, At { now, path, order }, outbox);
+            pair.on_data(packet, At { now, path, order }, outbox);
         }
         while pair.ends.receiver.due() < at {
             outbox.fire(pair, End::Receiver, path, at);
