@@ -66,8 +66,8 @@ impl Link {
         let mut left = None;
         line.step(&mut **queue, now, now, |departure| left = Some(departure));
         let Departure { packet, .. } = left.as_ref()?;
-        // As netem's `corrupt`: the checksum fails at the other end, so that the packet counts as dropped there, and its
-        // bytes as carried by the link.
+        // As netem's `corrupt`: the checksum fails at the other end, so that the packet counts as dropped there, and
+        // its bytes as carried by the link.
         if let Some((probability, rng)) = damage
             && rng.chance(*probability)
         {
@@ -78,8 +78,9 @@ impl Link {
         left
     }
 
-    /// Lets all `arrivals` come, and takes all steps up to `until`; what leaves goes to `sink`. A medium gets 1 ns before
-    /// the end of the batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be 1 ns later.
+    /// Lets all `arrivals` come, and takes all steps up to `until`; what leaves goes to `sink`. A medium gets 1 ns
+    /// before the end of the batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be
+    /// 1 ns later.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, sink: &mut Vec<Departure>) {
         arrivals.sort(until + Time::from_nanos(1));
         self.queue.advance(&mut self.line, arrivals, until, sink);
@@ -255,8 +256,8 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; nothing arrives before `until`. A medium is served. From a wire the packet on it
-    /// leaves, and the next takes its place; of a run, those that leave by `until` do so at once.
+    /// Takes the step that is due `now`; nothing arrives before `until`. A medium is served. The packet on a wire leaves,
+    /// and the next takes its place; of a run, those that leave by `until` do so at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {

@@ -79,8 +79,8 @@ pub struct Network {
     tunnels: Vec<Option<ConnectionId>>,
     /// By flow: its codepoint. Empty where all are 0.
     codepoints: Vec<u8>,
-    /// Links that have dropped packets or left notes as a [`crate::driver::Driver`] moved packets, in the order in which
-    /// they did; whoever books them empties it.
+    /// Links that have dropped packets or left notes as a [`crate::driver::Driver`] moved packets, in the order in
+    /// which they did; whoever books them empties it.
     pub unbooked: Vec<u32>,
 }
 

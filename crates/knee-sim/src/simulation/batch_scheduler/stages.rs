@@ -1,8 +1,8 @@
 //! The links that data crosses, in an order in which no packet comes back to an earlier one: what leaves one in a batch
 //! arrives at later ones, or lands.
 //!
-//! A packet that has crossed its last link waits here ([`Stage::landing`]) until the batch begins by which it lands; then
-//! [`Stages::distribute`] sorts what has landed by path.
+//! A packet that has crossed its last link waits here ([`Stage::landing`]) until the batch begins by which it lands;
+//! then [`Stages::distribute`] sorts what has landed by path.
 
 use super::visits::Pending;
 use crate::simulation::model::Model;
@@ -229,8 +229,8 @@ impl Stages {
         }
     }
 
-    /// Takes on the packets that have left stage `k` in this batch, each after the delay of the pipe behind the link, if
-    /// there is one: to its next stage, or, behind its last link, to those that land.
+    /// Takes on the packets that have left stage `k` in this batch, each after the delay of the pipe behind the link,
+    /// if there is one: to its next stage, or, behind its last link, to those that land.
     fn hand_on(&mut self, k: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let tie_break = stage.pipe.map_or(stage.event, Event::Pipe).key();
