@@ -256,8 +256,8 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; nothing arrives before `until`. A medium is served. The packet on a wire leaves,
-    /// and the next takes its place; of a run, those that leave by `until` do so at once.
+    /// Takes the step that is due `now`; nothing arrives before `until`. A medium is served. The packet on a wire
+    /// leaves, and the next takes its place; of a run, those that leave by `until` do so at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {
