@@ -14,8 +14,7 @@ pub const ACK_SIZE: u16 = 52;
 /// at that too: cake's ACK filter, and pfifo where it takes GSO into account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// In a queue: when it arrived. On a wire: when its last bit leaves. In a pipe and at its end: in batches when it
-    /// comes out; event by event still the time at which it left the link before, or the end that sent it.
+    /// When it arrived at the queue that it is in, or was in last; before the first, when its end sent it.
     pub at: Time,
     /// What it carries.
     pub payload: Payload,
