@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn delay_that_comes_in_steps_of_100_ms_needs_a_span_in_which_each_minimum_has_a_low_step() {
         let spans = [1, 2, 4, 8, 16].map(|k| Time::from_millis(40 * k));
-        let found = span(|ms| if ms / 100 % 2 == 0 { 40_000 } else { 48_000 });
+        let found = span(|ms| if (ms / 100).is_multiple_of(2) { 40_000 } else { 48_000 });
         assert!(spans[2..].contains(&found), "{found}");
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let mut rng = Rng::stream(1, "noise");
         let mut level = 0;
         let walk = |ms: u64| {
-            if ms % 40 == 0 {
+            if ms.is_multiple_of(40) {
                 level = rng.below(40_000);
             }
             40_000 + level
@@ -165,7 +165,7 @@ mod tests {
         let mut filter = Filter::new(Time::from_millis(40), 600);
         let mut least = u64::MAX;
         for ms in 0..2_000u64 {
-            let rtt = if ms % 100 == 0 { 40_000 } else { 50_000 };
+            let rtt = if ms.is_multiple_of(100) { 40_000 } else { 50_000 };
             least = filter.update(Time::from_millis(ms), rtt);
         }
         assert_eq!(least, 40_000, "{}", filter.span());

@@ -307,7 +307,7 @@ impl BatchScheduler {
             let workers: Vec<_> = (1..*threads).map(|_| scope.spawn(work)).collect();
             work();
             // A panic goes on here with its message.
-            for panic in workers.into_iter().filter_map(|worker| worker.join().err()) {
+            if let Some(panic) = workers.into_iter().find_map(|worker| worker.join().err()) {
                 resume_unwind(panic);
             }
         });
