@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -32,6 +34,7 @@ from knee.gym import (
     VectorQueueManagement,
     tasks,
 )
+from knee.scenario import from_dict
 
 ID = "knee/CongestionControl-v0"
 SHORT = {
@@ -110,8 +113,13 @@ def test_a_vector_s_slots_are_single_environments_with_seeds_that_count_up() -> 
 
 
 def _same(one: Any, other: Any) -> None:
-    if isinstance(one, dict):
-        for key in CongestionControl(SHORT).reset()[1]:
+    if isinstance(one, tuple):
+        for mine, its in zip(one, other, strict=True):
+            _same(mine, its)
+    elif isinstance(one, dict):
+        assert {"scenario", "time_s", "length_s", "throughput_bps"} < set(one) & set(other)
+        # Vectors say of each figure which slots have it.
+        for key in set(one) & set(other):
             np.testing.assert_array_equal(one[key], other[key], key)
     else:
         np.testing.assert_array_equal(one, other)
@@ -166,6 +174,7 @@ def test_a_vector_names_the_environment_of_a_bad_action() -> None:
         ({"history": 1.5}, r"history: it is 1\.5; expected a whole number"),
         ({"features": "all"}, r"features: 'all' is unknown"),
         ({"reward": {"speed": 1}}, r'reward: there is no weight "speed"'),
+        ({"reward": {"per": "hour"}}, r"reward: per is 'hour'; expected"),
         ({"reward": {"loss": float("nan")}}, r"reward: loss is nan"),
         ({"flow": "yours"}, r'has no flow "yours"; expected one of "mine", "other"'),
         ({"set": ["flows.0.transport=quic"]}, r"mine cannot be steered.* quic"),
@@ -191,7 +200,94 @@ def test_the_reward_is_the_weighted_sum_of_the_figures() -> None:
         rate = info["throughput_bps"]
         # Two flows share 20 Mbit/s.
         expected = 2 * rate / 10e6 + 0.5 * rate / 1e6 - 3 * info["rtt_s"] - 7 * info["queueing_s"] - 11 * info["loss"]
-        assert reward == pytest.approx(expected)
+        assert reward == pytest.approx(expected * info["length_s"])
+
+
+#: One flow of 20 Mbit/s and 40 ms, about 66 packets, and a queue for four times that.
+ALONE: dict[str, Any] = {
+    "duration": "20 s",
+    "link": {"rate": "20 Mbit/s", "limit": "264 packets"},
+    "flows": [{"cc": "reno", "rtt": "40 ms"}],
+}
+
+
+def held(window: int, **options: Any) -> tuple[float, float, float]:
+    """What a second returns, Mbit/s and mean queueing delay, s, of a window that stays as it is, from 5 s on."""
+    env = CongestionControl(ALONE | {"tcp": {"initial_window": window}}, **options)
+    _, info = env.reset(seed=1)
+    worth = carried = queued = time = 0.0
+    over = False
+    while not over:
+        _, reward, terminated, truncated, info = env.step([0.0])
+        over = terminated or truncated
+        if info["time_s"] < 5:
+            continue
+        worth += reward
+        carried += info["throughput_bps"] / 1e6 * info["length_s"]
+        queued += info["queueing_s"] * info["length_s"]
+        time += info["length_s"]
+    return worth / time, carried / time, queued / time
+
+
+def test_more_throughput_at_no_more_delay_has_the_greater_return() -> None:
+    windows = [held(window) for window in (17, 33, 50, 64, 80, 132)]
+    # Up to what the path holds nothing waits; beyond that the delay grows, and its throughput still outweighs it.
+    assert [each[1] for each in windows[:4]] == sorted(each[1] for each in windows[:4])
+    for worth, carried, queued in windows:
+        for other, less, delayed in windows:
+            if carried > 1.01 * less and queued <= delayed + 1e-4:
+                assert worth > other
+    assert windows[-1][0] > windows[1][0]
+
+
+def test_what_a_second_returns_does_not_depend_on_its_steps() -> None:
+    # Where nothing waits, each interval has the same throughput and delay.
+    for window in (17, 33, 60):
+        found = [held(window, interval=interval)[0] for interval in ("1 rtt", "20 ms", "0.3 rtt", "200 ms")]
+        assert max(found) < 1.001 * min(found)
+        assert held(window, reward={"per": "step"})[0] > 5 * max(found)
+
+
+def test_environments_are_copied_and_pickled_with_their_episodes() -> None:
+    env = CongestionControl(SWEPT, interval="20 ms")
+    env.reset(seed=5)
+    for copied in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert copied.step([0.2])[1] == copy.deepcopy(env).step([0.2])[1]
+    for _ in range(7):
+        env.step([0.3])
+    others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+    for _ in range(3):
+        mine = env.step([-0.4])
+        for other in others:
+            _same(mine, other.step([-0.4]))
+    # The random numbers too, from which the next episode is drawn.
+    mine = env.reset()
+    for other in others:
+        _same(mine, other.reset())
+
+
+@pytest.mark.parametrize("kind", [QueueManagement, Adversary])
+def test_other_environments_are_copied_too(kind: Any) -> None:
+    env = kind(SHORT)
+    env.reset(seed=5)
+    action = env.action_space.sample()
+    env.step(action)
+    other = pickle.loads(pickle.dumps(env))
+    _same(env.step(action), other.step(action))
+    if kind is Adversary:
+        assert env.scenario() == other.scenario()
+    assert kind(SHORT).observation_space == pickle.loads(pickle.dumps(kind(SHORT))).observation_space
+
+
+def test_copied_vectors_begin_anew_where_theirs_would() -> None:
+    envs = VectorCongestionControl(np.int64(3), SWEPT, threads=2)
+    envs.reset(seed=5)
+    envs.step(np.zeros((3, 1)))
+    other = pickle.loads(pickle.dumps(envs))
+    with pytest.raises(InputError, match="no episode has begun; call reset first"):
+        other.step(np.zeros((3, 1)))
+    _same(envs.reset(), other.reset())
+    _same(envs.step(np.zeros((3, 1))), other.step(np.zeros((3, 1))))
 
 
 @pytest.mark.parametrize("settings", [{}, {"lever": "rate", "interval": "20 ms", "history": 2, "inputs": 16}])
@@ -452,3 +548,21 @@ def test_an_adversary_s_scenario_has_no_classes_and_no_probes() -> None:
         Adversary(SHORT | {"flows": [{"cc": Mine, "rtt": "20 ms"}]})
     with pytest.raises(InputError, match=r"leave \[\[probes\]\] out"):
         Adversary(SHORT | {"probes": [{"rtt": "20 ms"}]})
+
+
+def test_a_fair_share_is_of_the_flows_on_the_slowest_link_alone() -> None:
+    links = [{"name": "slow", "rate": "10 Mbit/s"}, {"name": "fast", "rate": "40 Mbit/s"}]
+
+    def fair(*others: dict[str, Any]) -> float:
+        first = {"label": "mine", "cc": "cubic", "rtt": "20 ms", "path": ["slow", "fast"]}
+        told = {"duration": "1 s", "links": links, "flows": [first, *others]}
+        return tasks.flow_of(from_dict(told), "mine").fair_bps
+
+    other: dict[str, Any] = {"cc": "reno", "rtt": "30 ms"}
+    # One alone has the link. Another one on it takes its part; one beside it, or one that only answers, takes none.
+    assert fair() == 10e6
+    for n in range(1, 5):
+        assert fair(*[other | {"path": ["slow"]}] * n) == fair(other | {"path": ["slow"], "count": n}) == 10e6 / (n + 1)
+        assert fair(*[other | {"path": ["fast"]}] * n) == 10e6
+    assert fair(other | {"traffic": {"kind": "transfers", "size": "10 kB", "per_second": 1}}) == 10e6
+    assert fair(other | {"path": ["slow"]}, other | {"path": ["fast"]}) == 5e6

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import knee
+from knee import grounds
 from knee.cli import main
 from knee.own import Named, code_allowed, name_of
 from knee.results.manifest import identity
@@ -340,3 +341,22 @@ def test_results_of_other_contents_are_other_variants_and_copies_count_once(give
     assert [variant.folders for variant in made] == [["r0", "r1"], ["r2", "r3"], ["r4"]]
     other.manifest["fingerprint"] = "another"
     assert "fingerprint" in variants([new[0], other], ["a", "b"])[0]
+
+
+def test_each_thing_that_decides_on_figures_decides_on_the_identity() -> None:
+    made = knee.load("hello")
+    known = [
+        identity(scenario, ground, kernel)
+        for scenario in (made, made.replace({"seed": 2}), made.replace({"flows.0.cc_params.beta": 512}))
+        for ground in grounds.GROUNDS
+        for kernel in (None, "one", "another")
+    ]
+    assert len(set(known)) == len(known)
+
+
+def test_a_run_on_another_ground_is_not_the_run_that_is_kept(tmp_path: Path) -> None:
+    made = knee.load("hello", ["duration=1 s"])
+    folder = tmp_path / "kept"
+    knee.run(made, out=folder, report=False)
+    assert batch.is_done(batch.Job("kept", made), folder)
+    assert not batch.is_done(batch.Job("kept", made, ground="host"), folder)

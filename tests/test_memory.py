@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import knee
 from knee.cli import main
@@ -195,3 +197,21 @@ def test_running_out_of_memory_is_an_error_in_one_paragraph(
     assert "a longer interval" in said
     assert "error in the program" not in said
     assert list(tmp_path.iterdir()) == []
+
+
+@given(
+    st.tuples(st.integers(1, 100), st.integers(1, 10_000)),
+    st.tuples(st.integers(1, 100), st.integers(1, 10_000)),
+    st.sampled_from(["rate", "limit", "both"]),
+)
+def test_a_link_that_changes_holds_what_it_holds_at_its_largest(
+    before: tuple[int, int], after: tuple[int, int], what: str
+) -> None:
+    def held(link: dict[str, Any], *changes: dict[str, Any]) -> int:
+        told = {"duration": "2 s", "links": [link | {"name": "a"}], "flows": [ONE], "changes": list(changes)}
+        return memory.own_in_flight(from_dict(told))
+
+    first, second = ({"rate": f"{rate} Mbit/s", "limit": f"{limit} packets"} for rate, limit in (before, after))
+    changed = second if what == "both" else {what: second[what]}
+    # As if it had been so from the start.
+    assert held(first, {"at": "1 s", "link": "a"} | changed) == max(held(first), held(first | changed))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import random
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import knee
-from knee.figures.metrics import _fairness, _intervals, convergence_s, jain
+from knee.figures.metrics import EQUALLY_USED, _fairness, _intervals, bottleneck, convergence_s, jain
 from knee.scenario import registry
 
 
@@ -117,3 +119,36 @@ def test_a_pacing_rate_is_one_or_null(transport: str) -> None:
     rates = result.samples.group_by("flow").agg(pl.col("pacing_rate_mbps").max()).sort("flow")
     too_fast = {names[flow - 1]: rate for flow, rate in rates.iter_rows() if rate is not None and rate > 1000}
     assert too_fast == {}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdef"),
+        st.tuples(st.one_of(st.none(), st.floats(0, 100)), st.one_of(st.none(), st.floats(0, 100))),
+        min_size=1,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_the_bottleneck_is_busy_and_has_the_longest_queue_of_the_busy(
+    drawn: dict[str, tuple[float | None, float | None]], dice: random.Random
+) -> None:
+    links = {name: {"utilization": used, "queue_delay_mean_ms": queued} for name, (used, queued) in drawn.items()}
+    used, queued = ({name: values[i] or 0.0 for name, values in drawn.items()} for i in (0, 1))
+    path = list(links)
+    dice.shuffle(path)
+    found = bottleneck(path, links)
+    most = max(used.values())
+    assert used[found] >= most - EQUALLY_USED
+    assert all(queued[name] <= queued[found] for name in path if used[name] >= most - EQUALLY_USED)
+    # The order counts only between equals.
+    if len({queued[name] for name in path}) == len(path):
+        assert bottleneck(path[::-1], links) == found
+
+
+def test_a_long_path_s_bottleneck_is_not_its_first_link() -> None:
+    # Worked by hand: 5 Mbit/s behind 50 Mbit/s, in both orders of the links.
+    rates = {"b": "5 Mbit/s", "a": "50 Mbit/s"}
+    slow, fast = ({"name": name, "rate": rate, "limit": "50 packets"} for name, rate in rates.items())
+    for links in ([slow, fast], [fast, slow]):
+        told = {"duration": "2 s", "links": links, "flows": [{"cc": "cubic", "rtt": "20 ms", "count": 2}]}
+        assert [each["link"] for each in knee.run(told).summary["fairness"]["links"]] == ["b"]

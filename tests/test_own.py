@@ -366,3 +366,29 @@ def test_a_run_in_which_a_class_sleeps_names_the_line(
         rf"knee: slow is at .* % after 0 s; line {line} of \S*test_own\.py, in on_ack, takes \d+ %",
         capsys.readouterr().err,
     )
+
+
+def test_a_reduction_that_proved_wrong_is_taken_back_as_reno_does() -> None:
+    undone = []
+
+    class Noting(knee.CongestionControl):
+        """The base class, which says what it does."""
+
+        def on_undo(self, prior_cwnd: int, control: knee.Control) -> None:
+            reduced = control.cwnd
+            super().on_undo(prior_cwnd, control)
+            undone.append((prior_cwnd, reduced, control.cwnd))
+
+    # Packets that overtake each other look lost.
+    told = scenario("reno", "5 s")
+    told["link"] |= {"limit": "200 packets", "jitter": "30 ms", "reorder": True}
+    figures = []
+    for cc in ("reno", Reno, Noting):
+        told["flows"] = [{"cc": cc, "rtt": "40 ms"}]
+        result = knee.run(told)
+        figures.append(result.flows.drop("cc").to_dicts()[0])
+    assert figures[1] == figures[2]
+    # A class keeps fractions of the window; without its undo it has 3 % less.
+    assert figures[1]["goodput_mbps"] == pytest.approx(figures[0]["goodput_mbps"], rel=0.005)
+    assert any(prior > reduced for prior, reduced, _ in undone)
+    assert all(after == max(prior, reduced) for prior, reduced, after in undone)

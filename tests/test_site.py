@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 import re
 import sys
 import tomllib
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 import knee
+import knee.gym
+import knee.score
 from browser import DESKTOP, PHONE, Tab, needs_chromium
 from knee.own import QUEUE
 
@@ -216,7 +219,12 @@ def test_exit_codes_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_api_page_has_every_public_name() -> None:
     text = (ROOT / "site" / "pages" / "api.md").read_text(encoding="utf-8")
-    assert set(re.findall(r":: knee\.(\w+)$", text, re.M)) == set(knee.__all__) - {"__version__"}
+    there = {name: pkgutil.resolve_name(name) for name in re.findall(r"^\.\. auto\w+:: ([\w.]+)$", text, re.M)}
+    offered = [getattr(knee, name) for name in knee.__all__ if name != "__version__"]
+    offered += [knee.gym, *(getattr(knee.gym, name) for name in knee.gym.__all__), knee.score]
+    missing = [each for each in offered if not any(each is known for known in there.values())]
+    assert not missing
+    assert {name.partition(".")[2] for name in there if name.count(".") == 1} <= {*knee.__all__, "gym", "score"}
 
 
 def test_programs_find_each_page_in_llms_txt() -> None:

@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-/// What `src/layout.c` asks of C, from the list of structures and fields in `src/mirrors.rs`.
+/// Entries of the table in `src/layout.c`, from the list of structures and fields in `src/mirrors.rs`.
 fn fields(mirrors: &str) -> String {
     let mut structure = ("", "");
     let asked = mirrors.lines().map(str::trim).filter(|line| !line.starts_with("//")).filter_map(|line| {

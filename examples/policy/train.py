@@ -50,7 +50,9 @@ def worth(env: VectorCongestionControl, candidates: np.ndarray, networks: int, s
 def train(pairs: int, networks: int, steps: int, generations: int, seed: int, threads: int) -> np.ndarray:
     """Trains, and gives the weights."""
     rng = np.random.default_rng(seed)
-    env = VectorCongestionControl(2 * pairs * networks, history=HISTORY, threads=threads, copy=False)
+    # The mean over a fixed number of steps, as if each were worth the same.
+    per_step = {"per": "step"}
+    env = VectorCongestionControl(2 * pairs * networks, history=HISTORY, threads=threads, copy=False, reward=per_step)
     scales = (0.3, 0.0, 0.1, 0.0)
     weights = np.concatenate([rng.normal(size=size) * scale for size, scale in zip(SIZES, scales, strict=True)])
     mean, square, spread, rate = np.zeros_like(weights), np.zeros_like(weights), 0.1, 0.05

@@ -19,16 +19,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knee._core import Ack, Control, Packet, QueueContext
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
+    from knee.figures import physics
     from knee.grounds.runner import RunOptions
-    from knee.grounds.simulation import Simulation
+    from knee.grounds.simulation import Observation, Simulation
     from knee.own import CongestionControl, Queue
     from knee.results.result import Result
     from knee.scenario import Scenario, load
     from knee.scenario.declared import Param
+    from knee.study import batch, fidelity
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
+    from knee.study.engine import StudyOptions
     from knee.study.opening import open  # noqa: A004 - always called knee.open
+    from knee.study.searches import Search
     from knee.study.seeds import run
+    from knee.study.sweeps import Sweep
     from knee.view.figure import Figure
+
+    __version__: str
 
 __all__ = [
     "Ack",
@@ -38,6 +45,7 @@ __all__ = [
     "FolderError",
     "InputError",
     "KneeError",
+    "Observation",
     "Packet",
     "Param",
     "PhysicsError",
@@ -49,14 +57,20 @@ __all__ = [
     "RunOptions",
     "Scenario",
     "ScenarioError",
+    "Search",
     "Simulation",
+    "StudyOptions",
+    "Sweep",
     "__version__",
+    "batch",
     "compare",
+    "fidelity",
     "load",
     "matrix",
     "open",
     "open_search",
     "open_sweep",
+    "physics",
     "run",
     "search",
     "sweep",
@@ -74,7 +88,10 @@ _HOME = {
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
     "RunOptions": "knee.grounds.runner",
-    "Simulation": "knee.grounds.simulation",
+    **dict.fromkeys(["Observation", "Simulation"], "knee.grounds.simulation"),
+    "Search": "knee.study.searches",
+    "StudyOptions": "knee.study.engine",
+    "Sweep": "knee.study.sweeps",
     "run": "knee.study.seeds",
     "Scenario": "knee.scenario",
     "load": "knee.scenario",
@@ -87,16 +104,19 @@ _HOME = {
 _MODULES = {"batch": "knee.study.batch", "fidelity": "knee.study.fidelity", "physics": "knee.figures.physics"}
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("knee._core").version()
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    raise AttributeError(f"module 'knee' has no attribute {name!r}")
+# Type checkers would take any name for one that is there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return import_module("knee._core").version()
+        if name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+            globals()[name] = value
+            return value
+        if name in _MODULES:
+            return import_module(_MODULES[name])
+        raise AttributeError(f"module 'knee' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

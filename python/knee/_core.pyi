@@ -67,16 +67,16 @@ class Ack:
         """Packets in flight, 0 or more."""
     @property
     def cwnd_limited(self) -> bool:
-        """Whether the window limited sending lately."""
+        """True if the window limited sending lately."""
     @property
     def ece(self) -> bool:
-        """Whether the ACK echoes congestion experienced."""
+        """True if the ACK echoes congestion experienced."""
     @property
     def delivery_rate(self) -> float | None:
         """Delivery rate of payload, bit/s; None where there is no valid sample."""
     @property
     def app_limited(self) -> bool:
-        """Whether the application limited sending when the sample's packets left."""
+        """True if the application limited sending when the sample's packets left."""
     @property
     def total_delivered(self) -> int:
         """Packets that this flow has delivered so far."""
@@ -86,7 +86,7 @@ class Ack:
 
 @final
 class Control:
-    """What the sender may do; methods of :class:`knee.CongestionControl` change it in place."""
+    """The sender's window, threshold and pacing rate; methods of :class:`CongestionControl` change them in place."""
 
     cwnd: float
     """Congestion window, packets, 1 or more; its fraction is kept from call to call."""
@@ -96,7 +96,7 @@ class Control:
     """Pacing rate, bit/s of payload; None for 1.2 times ``cwnd / srtt``."""
     @property
     def in_slow_start(self) -> bool:
-        """Whether the window is below the threshold."""
+        """True if the window is below the threshold."""
 
 @final
 class Packet:
@@ -122,7 +122,7 @@ class Packet:
         """Codepoint (RFC 2474), 0 to 63."""
     @property
     def is_ack(self) -> bool:
-        """Whether it goes against its flow's data: an ACK, or what answers datagrams."""
+        """True if it goes against its flow's data: an ACK, or an answer to datagrams."""
 
 @final
 class QueueContext:
@@ -145,7 +145,7 @@ class QueueContext:
         """Bytes of a full packet on the link: 1500 and the link's overhead."""
     @property
     def fits(self) -> bool:
-        """Whether what is held is within the limit."""
+        """True if the packets held are within the limit."""
     def has_room(self, packet: Packet) -> bool:
         """Returns whether the limit has room for this packet besides what is held."""
     def drop(self, packet: Packet) -> None:
@@ -242,7 +242,7 @@ def link_access(name: str, params: str, rate: int) -> int:
     """Returns how long a packet may wait at a link of this model and rate, in bit/s, without any queue, ns."""
 
 def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | None:
-    """What of a link model's parameters contradicts each other or the rate.
+    """Returns the first contradiction between a link model's parameters, or with the rate.
 
     Args:
         name: the model.

@@ -38,19 +38,19 @@ pub struct Simulated(Arc<Mutex<Shared>>);
 
 struct Shared {
     capture: Option<Capture>,
-    /// By flow and number.
+    /// Connections, by flow and number.
     connections: BTreeMap<(u32, u64), Connection>,
-    /// What receivers offer, in bytes, and by how many bits it is shifted.
+    /// The receivers' window in bytes, and the bits by which it is shifted in headers.
     window: u64,
     scale: u8,
 }
 
-/// What the headers of a connection's packets need of those before.
+/// State that the headers of a connection's packets take from earlier ones.
 #[derive(Default)]
 struct Connection {
-    /// Of the data that goes with the flow's data, and of what goes against it.
+    /// The stream of the flow's data, and the stream against it.
     streams: [Stream; 2],
-    /// Whether its SYN goes against the flow's data.
+    /// Its SYN goes against the flow's data.
     opened_backward: bool,
 }
 

@@ -12,8 +12,8 @@ pub fn bandwidth(delivered: u64, interval_us: u64) -> Option<u64> {
     Some(bw.min(u64::from(u32::MAX)))
 }
 
-/// Which packets were sent while the algorithm kept the window far below the BDP. Linux marks the connection
-/// application-limited then; this interface cannot, but a packet is identified by what was delivered before it.
+/// Mark of the packets that were sent while the algorithm kept the window far below the BDP. Linux marks the connection
+/// application-limited then; this interface cannot, but a packet is identified by the count delivered before it.
 #[derive(Clone, Debug, Default)]
 pub struct AppLimitedMark {
     /// Values of the connection's `delivered` between which marked packets were sent.
@@ -30,7 +30,7 @@ impl AppLimitedMark {
         self.range = Some((from, view.delivered.saturating_add(u64::from(view.in_flight))));
     }
 
-    /// Whether packets sent at `delivered` carry the mark.
+    /// True if packets sent when `delivered` packets had been delivered carry the mark.
     pub fn covers(&self, delivered: u64) -> bool {
         self.range.is_some_and(|(from, until)| (from..=until).contains(&delivered))
     }

@@ -78,7 +78,7 @@ const ACK_RATIO_SHIFT: u32 = 4;
 struct Bic {
     p: Params,
     clock: Jiffies,
-    /// Whether `initial_ssthresh` still has to be set.
+    /// The parameter `initial_ssthresh` still has to be set.
     fresh: bool,
     /// Packets to acknowledge per packet of growth.
     cnt: u32,

@@ -133,7 +133,7 @@ const RESUMING_ERAS: u64 = 2;
 const RESUMED: f64 = 16.0 / 17.0;
 /// Congestions one after the other that are persistent.
 const PERSISTENT: u32 = 2;
-/// Of `nominal_max_rtt`, what the window has room for beyond it, and how much that is at most, s.
+/// Room of the window beyond `nominal_max_rtt`, as a part of that, and its upper bound, s.
 const MARGIN: f64 = 0.25;
 const MARGIN_MOST: f64 = 0.015;
 /// The least `nominal_max_rtt`, s. Up to it a flow neither trims its rate nor drains queues (picoquic's pull request
@@ -158,7 +158,7 @@ enum Phase {
     Pushing,
 }
 
-/// What is measured between two ends of an era.
+/// Measurements from one end of an era to the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Era {
     /// Packets delivered when it began: what was sent later was sent in it.
@@ -194,10 +194,10 @@ struct C4 {
     most_delay: f64,
     /// Seconds.
     max_jitter: f64,
-    /// What Resuming sends with: bytes, and bytes per second.
+    /// Window and rate of Resuming: bytes, and payload bytes per second.
     seed_cwnd: f64,
     seed_rate: f64,
-    /// Whether it will resume with the first ACK, which confirms the path (RFC 9959's reconnaissance).
+    /// It will resume with the first ACK, which confirms the path (RFC 9959's reconnaissance).
     resumes: bool,
     /// Payload of a packet, bytes.
     mss: f64,
@@ -215,21 +215,21 @@ struct C4 {
     era: Era,
     /// `alpha_current`.
     alpha: f64,
-    /// That of the era before, in which the packets were sent that this one sees acknowledged.
+    /// Alpha of the era before, in which the packets were sent that this one sees acknowledged.
     alpha_previous: f64,
-    /// Whether Recovery was entered by congestion, or has seen any.
+    /// Recovery was entered by congestion, or has seen any.
     congested: bool,
-    /// Recoveries one after the other for which that was so.
+    /// Recoveries with congestion, one after the other.
     congestions: u32,
     eras_in_phase: u64,
-    /// Of Initial.
+    /// Eras of Initial in a row in which `nominal_rate` did not increase.
     eras_without_increase: u32,
     /// `nominal_rate` when Probing began, in it and in the Recovery after it.
     probed_from: Option<f64>,
     cycle: Cycle,
-    /// Whether Initial was entered again for high jitter; this is done once.
+    /// Initial was entered again for high jitter; this is done once.
     jitter_seen: bool,
-    /// Whether a packet was ever marked.
+    /// At least one packet was marked.
     marks_seen: bool,
     loss_rate: f64,
     accurate_ecn: bool,
@@ -356,7 +356,7 @@ impl C4 {
         self.begin_era(view);
     }
 
-    /// Whether more is under way than an ordinary Recovery would drain ("Draining the standing queues").
+    /// True if more is under way than an ordinary Recovery would drain ("Draining the standing queues").
     fn has_queue(&self, view: &View) -> bool {
         let pipe = self.nominal_rate * self.nominal_max_rtt / self.mss;
         self.nominal_max_rtt > LEAST_RTT && f64::from(view.in_flight) > (2.0 - self.params.recovery_alpha) * pipe + 1.0

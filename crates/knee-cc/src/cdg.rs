@@ -74,7 +74,7 @@ params! {
 /// A sum of gradients at or below this shows that a backoff had an effect, in microseconds.
 const EFFECTUAL: i64 = -32;
 
-/// What the gradients say of the queue.
+/// The state of the queue, inferred from the gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
     Unknown,
@@ -184,7 +184,7 @@ impl Cdg {
         gradient
     }
 
-    /// Whether to back off from this gradient; throws the dice.
+    /// Returns true if the flow backs off from this gradient; throws the dice.
     fn backs_off(&mut self, gradient: i64) -> bool {
         let (params, state) = (&self.params, &mut self.state);
         let dice = (state.rng.next_u64() >> 32) as u32;

@@ -79,7 +79,7 @@ struct Compound {
     window: Fractional,
     /// Least RTT seen, seconds.
     base_rtt: f64,
-    /// Of the round trip under way, seconds.
+    /// Sum of the RTT samples of the round trip under way, seconds.
     rtt_sum: f64,
     rtt_count: u32,
     /// The round trip ends when this segment is acknowledged.

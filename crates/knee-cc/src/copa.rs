@@ -84,7 +84,7 @@ struct Copa {
     params: Params,
     /// Packets.
     window: f64,
-    /// What the sender was told of it.
+    /// The window last set at the sender, in whole packets.
     written: u32,
     slow_start: bool,
     competitive: bool,
@@ -199,7 +199,7 @@ impl Copa {
         self.recent_max.add(now, rtt, recent, Time::ge);
     }
 
-    /// Whether somebody else fills the buffer.
+    /// True if somebody else keeps the buffer full.
     fn is_queue_kept_full(&self) -> bool {
         let [least, low, high] =
             [&self.min_rtt, &self.recent_min, &self.recent_max].map(|it| it.get().unwrap_or_default());

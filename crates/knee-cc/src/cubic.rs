@@ -94,7 +94,7 @@ params! {
 pub struct Decrease {
     /// The share of the window that remains, in 1/1024.
     pub beta: u32,
-    /// Whether `W_max` shrinks further if the window had not reached its former maximum.
+    /// `W_max` shrinks further if the window had not reached its former maximum.
     pub fast_convergence: bool,
 }
 
@@ -118,7 +118,7 @@ impl Decrease {
     }
 }
 
-/// What the window rule reads of the parameters, in its units.
+/// The parameters that the window rule reads, in its units.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Rule {
@@ -172,7 +172,7 @@ struct Epoch {
     cnt: u32,
     /// Window when `cnt` was last computed.
     last_cwnd: u32,
-    /// That time.
+    /// When `cnt` was last computed.
     last_time: Time,
     /// When the epoch began; `Time::MAX` until the first ACK after a loss.
     start: Time,
@@ -205,10 +205,10 @@ impl Epoch {
     };
 }
 
-/// What ACKs in congestion avoidance need comes first: two cache lines.
+/// The fields that ACKs in congestion avoidance need come first: two cache lines.
 #[repr(C, align(64))]
 #[derive(Clone)]
-struct Cubic {
+pub(crate) struct Cubic {
     epoch: Epoch,
     /// When the newest acknowledged packet was sent.
     last_sent: Time,
@@ -218,7 +218,7 @@ struct Cubic {
     /// How long `cnt` holds while the window stays (`HZ / 32` jiffies).
     rest: Time,
     rule: Rule,
-    /// Whether HyStart ended slow start.
+    /// HyStart ended slow start.
     found: bool,
     hystart: HyStart,
 }
@@ -236,6 +236,25 @@ impl Cubic {
             rest: Time::from_nanos(31_250_000).floor_to(init.tick),
             jiffy: Time::ZERO,
             last_sent: init.now,
+        }
+    }
+
+    /// CUBIC with the standard parameters, for an algorithm that ends slow start by itself.
+    pub(crate) fn without_hystart(init: &Init) -> Self {
+        let given = knee_core::Params::resolve(ENTRY.params, [("hystart", knee_core::Value::Bool(false))]);
+        Self::new(&Params::from(&given.expect("a parameter of CUBIC")), init)
+    }
+
+    /// Begins an epoch at the next ACK, whose plateau is at `w_max` packets.
+    pub(crate) const fn begin_epoch(&mut self, w_max: u32) {
+        self.epoch.start = Time::MAX;
+        self.epoch.last_max_cwnd = w_max;
+    }
+
+    /// Takes a time in which the window did not follow the cubic function out of the epoch.
+    pub(crate) fn pause(&mut self, away: Time) {
+        if self.epoch.start != Time::MAX {
+            self.epoch.start = self.epoch.start.saturating_add(away);
         }
     }
 
@@ -333,7 +352,7 @@ impl Cubic {
         }
     }
 
-    /// Whether HyStart wants slow start to end at this ACK.
+    /// Returns true if HyStart wants slow start to end at this ACK.
     fn slow_start_ends(&mut self, view: &View, rtt_us: u64, control: &Control) -> bool {
         self.hystart.update(&Sample::new(view, control, rtt_us, self.epoch.delay_min_us.into()))
     }

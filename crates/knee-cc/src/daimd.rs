@@ -107,7 +107,7 @@ choice! {
 }
 
 choice! {
-    /// What the least time between delay backoffs is.
+    /// The rule for Delta0, the least time between delay backoffs.
     enum Delta0 {
         Proportional = "proportional",
         Fixed = "fixed",
@@ -211,7 +211,7 @@ struct DaimdState {
     last_backoff: Time,
     /// When data was last delivered.
     delivered: Time,
-    /// Whether there was idle time since the first RTT sample.
+    /// There was idle time since the first RTT sample.
     resumed: bool,
     /// Window above which slow start is limited, in packets.
     max_ssthresh: u32,
@@ -271,7 +271,7 @@ impl Daimd {
         }
     }
 
-    /// Whether to back off on delay now (line 22), at queueing delay `tau`.
+    /// True if the flow is to back off on delay now (line 22), at queueing delay `tau`.
     fn backs_off(&self, now: Time, tau: Time, cwnd: u32) -> bool {
         let threshold = match self.params.backoff_threshold {
             Threshold::Raised => self.raised(),
@@ -282,7 +282,7 @@ impl Daimd {
         self.state.settling.is_none() && cwnd > self.params.w0 && tau >= threshold && waited
     }
 
-    /// What a reduction leaves of the window; notes that there was one.
+    /// The window in packets that a reduction by `beta`, in millionths, leaves, at least 2; notes the reduction.
     fn reduced(&mut self, view: &View, cwnd: u32, beta: u64) -> u32 {
         self.state.last_backoff = view.now;
         self.state.backoffs += 1;

@@ -17,7 +17,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// As written in listings.
+    /// The name in listings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LossBased => "loss-based",
@@ -33,7 +33,7 @@ impl Family {
 pub struct Entry {
     /// Its name in scenario files.
     pub name: &'static str,
-    /// Its family.
+    /// The signal that it reacts to.
     pub family: Family,
     /// One line on what it does.
     pub about: &'static str,
@@ -47,14 +47,14 @@ pub struct Entry {
     pub edges: &'static [(u8, u8)],
     /// The smallest window that it may set, in packets.
     pub min_cwnd: u32,
-    /// What it asks of the sender; [`Entry::needs_with`] adds what parameters ask for.
+    /// Requirements of the sender; [`Entry::needs_with`] adds those of the parameters.
     pub needs: Needs,
     /// Creates an instance.
     pub make: Make,
 }
 
 impl Entry {
-    /// What the algorithm with these parameters requires of the sender.
+    /// Requirements of the sender for the algorithm with these parameters.
     pub fn needs_with(&self, params: &Params) -> Needs {
         let Needs { pacing, lossless, open_window, .. } = self.needs;
         // A start that is paced jumps to a window; RDMA has none at the receiver.
@@ -87,7 +87,7 @@ pub enum Ecn {
     Scalable,
 }
 
-/// What an algorithm requires of the sender.
+/// Requirements that an algorithm has of the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// Packets are paced, at [`crate::Control::pacing_rate`] or the sender's own rate.

@@ -65,7 +65,7 @@ const BETA_MIN: u64 = 1 << 6;
 /// Greatest beta, 0.8 rounded down.
 const BETA_MAX: u64 = 102;
 
-/// What a reduction changes; restored if the reduction was wrong.
+/// State that a reduction changes, as it was before; restored if the reduction was wrong.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     last_cong: u64,
@@ -82,7 +82,7 @@ struct Htcp {
     alpha: u64,
     /// Share of the window that a loss leaves, in 128ths.
     beta: u64,
-    /// Whether the last reduction allowed beta to adapt.
+    /// The last reduction allowed beta to adapt.
     adaptive: bool,
     /// Packets the next ACK in congestion avoidance counts for.
     pkts_acked: u32,
@@ -138,7 +138,7 @@ fn adaptive_beta(rtt_min: u64, rtt_max: u64) -> u64 {
     (rtt_min.saturating_mul(ONE) / rtt_max.max(1)).clamp(BETA_MIN, BETA_MAX)
 }
 
-/// Whether the throughput is within 20 % of the previous one.
+/// True if the throughput is within 20 % of the previous one.
 fn steady(max: u64, old_max: u64) -> bool {
     (old_max.saturating_mul(4)..=old_max.saturating_mul(6)).contains(&max.saturating_mul(5))
 }

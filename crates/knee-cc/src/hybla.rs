@@ -56,13 +56,13 @@ const POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
 struct Hybla {
     /// RTT of the reference flow.
     rtt0: Time,
-    /// Whether loss recovery is in state Open.
+    /// Loss recovery is in state Open.
     open: bool,
     /// RTT ratio in eighths.
     rho: u32,
     /// Least smoothed RTT.
     rtt_min: Time,
-    /// What increments left below a whole packet, in 128ths.
+    /// Sum of increments below a whole packet, in 128ths.
     fraction: u32,
 }
 

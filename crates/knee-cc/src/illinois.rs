@@ -87,7 +87,7 @@ struct Illinois {
     beta: u32,
     /// Packets the next ACK in congestion avoidance counts for.
     acked: u32,
-    /// Whether the delay has been above `d1` since alpha was at its greatest.
+    /// The delay has been above `d1` since alpha was at its greatest.
     rtt_above: bool,
     /// Round trips of low delay since.
     rtt_low: u8,

@@ -4,11 +4,11 @@ use crate::Control;
 
 /// Phase of an algorithm that has slow start and congestion avoidance and nothing else.
 pub const SLOW_START: u8 = 0;
-/// Its other phase.
+/// Phase after slow start of such an algorithm.
 pub const CONGESTION_AVOIDANCE: u8 = 1;
-/// Names of these phases.
+/// Names of these two phases.
 pub const CLASSIC_PHASES: &[&str] = &["slow_start", "congestion_avoidance"];
-/// Transitions between them.
+/// Transitions between these two phases.
 pub const CLASSIC_EDGES: &[(u8, u8)] = &[(SLOW_START, CONGESTION_AVOIDANCE), (CONGESTION_AVOIDANCE, SLOW_START)];
 
 /// The one of these phases that a window is in.

@@ -34,7 +34,7 @@ struct Start {
     mss: u32,
     tick_ns: u64,
     seed: u64,
-    /// Of the parameters.
+    /// Drawn values of the algorithm's parameters.
     picks: Vec<Pick>,
 }
 
@@ -165,7 +165,7 @@ struct Sender<'a> {
     /// Window and `ssthresh` before the reduction under way, and the segment whose ACK ends it.
     reduction: Option<(u32, u32, u64)>,
     answers: Vec<Control>,
-    /// Whether ACKs bring a rate sample.
+    /// ACKs bring a rate sample.
     rates: bool,
 }
 

@@ -36,6 +36,7 @@ mod jiffies;
 mod ledbat;
 mod ledbat_pp;
 mod lola;
+mod lola_wild;
 mod lp;
 mod minmax;
 mod nv;
@@ -67,7 +68,7 @@ use knee_core::{Rate, Rng, Time};
 /// The value of `ssthresh` before any reduction: larger than every window.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// What an algorithm controls: how many packets may be in flight, and how fast they leave.
+/// The sender's settings that an algorithm controls: how many packets may be in flight, and how fast they leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// Congestion window in packets, at least 1.
@@ -88,8 +89,8 @@ pub struct Control {
     /// Pacing rate of payload bytes without headers (Linux's `sk_pacing_rate`); `None` for the sender's own rate, a
     /// factor times `cwnd · mss / srtt` as in Linux.
     pub pacing_rate: Option<Rate>,
-    /// Whether the pacing clock restarts after the window limited the sender: the next packet then leaves a whole
-    /// pacing interval after the ACK that allowed it, without the credit that Linux gives.
+    /// The pacing clock restarts after the window limited the sender: the next packet then leaves a whole pacing
+    /// interval after the ACK that allowed it, without the credit that Linux gives.
     pub restart_pacing: bool,
 }
 
@@ -108,7 +109,7 @@ impl Control {
         }
     }
 
-    /// Whether the window is below the threshold.
+    /// True if the window is below the threshold.
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -150,7 +151,7 @@ pub struct View {
     pub delivered_ce: u64,
     /// Packets considered lost so far.
     pub lost: u64,
-    /// Whether rate samples of what is sent now are marked as limited by the application (Linux's `app_limited`).
+    /// Rate samples of packets sent now are marked as limited by the application (Linux's `app_limited`).
     pub app_limited: bool,
     /// Time until which pacing sends nothing; not in the future if pacing does not hold packets back (Linux's
     /// `tcp_wstamp_ns`).
@@ -196,11 +197,11 @@ pub struct RateSample {
     pub prior_lost: u64,
     /// Packets in flight just after that packet was sent, itself included.
     pub tx_in_flight: u32,
-    /// Whether the application, not the window, limited sending at that time.
+    /// The application, not the window, limited sending at that time.
     pub app_limited: bool,
-    /// Whether that packet was a retransmission.
+    /// The packet was a retransmission.
     pub is_retrans: bool,
-    /// Whether the ACK was probably delayed by the receiver.
+    /// The receiver probably delayed the ACK.
     pub ack_delayed: bool,
 }
 
@@ -236,12 +237,11 @@ pub struct Ack<'a> {
     pub prior_in_flight: u32,
     /// First unacknowledged segment before this ACK.
     pub prior_una: u64,
-    /// Whether it acknowledges a part of a segment and no whole one: it is no duplicate, although `snd_una` stays.
+    /// It acknowledges a part of a segment and no whole one: it is no duplicate, although `snd_una` stays.
     pub part: bool,
-    /// Whether the window recently limited sending; if not, it should not grow (RFC 7661; Linux's
-    /// `tcp_is_cwnd_limited`).
+    /// The window recently limited sending; if false, it should not grow (RFC 7661; Linux's `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Whether the ACK carries an ECN echo.
+    /// The ACK carries an ECN echo.
     pub ece: bool,
     /// Delivery rate; [`RateSample::NONE`] unless [`Needs::rate`] asks for it.
     pub rate: &'a RateSample,
@@ -263,7 +263,7 @@ pub enum Signal {
 pub struct Congestion<'a> {
     /// The sender.
     pub view: &'a View,
-    /// What happened.
+    /// The sign of congestion.
     pub signal: Signal,
 }
 
@@ -291,7 +291,7 @@ pub enum StateEvent {
 pub struct StateChange<'a> {
     /// The sender.
     pub view: &'a View,
-    /// What happened.
+    /// The change.
     pub event: StateEvent,
 }
 
@@ -311,7 +311,7 @@ pub struct Sent<'a> {
     pub view: &'a View,
     /// How many packets left in this burst.
     pub packets: u32,
-    /// Whether they are retransmissions.
+    /// The packets are retransmissions.
     pub retransmission: bool,
 }
 
@@ -329,11 +329,11 @@ pub struct Init {
     /// The kernel's clock tick, 1/HZ; zero for an ideal clock. Algorithms that use jiffies in Linux see time at this
     /// resolution.
     pub tick: Time,
-    /// Whether the sender paces, because the algorithm or the scenario asks for it.
+    /// The sender paces, because the algorithm or the scenario asks for it.
     pub paced: bool,
-    /// Whether the receiver counts CE marks (accurate ECN, RFC 9768).
+    /// The receiver counts CE marks (accurate ECN, RFC 9768).
     pub accurate_ecn: bool,
-    /// Whether the sender hands down several segments as one packet (segmentation offload).
+    /// The sender hands down several segments as one packet (segmentation offload).
     pub tso: bool,
     /// The connection's own random stream.
     pub rng: Rng,

@@ -63,7 +63,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose algorithm it is.
+    /// The source that the algorithm follows.
     enum Form {
         Linux = "linux",
         Paper = "paper",

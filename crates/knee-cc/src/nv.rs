@@ -97,9 +97,9 @@ struct NvState {
     min_rtt_reset: Time,
     /// Growth is one packet per 2^this windows (Linux's `cwnd_growth_factor`, negated).
     slowdown: u8,
-    /// Whether the window may grow.
+    /// The window may grow.
     allow_growth: bool,
-    /// Whether to start measuring anew when losses are repaired.
+    /// Measuring starts anew when losses are repaired.
     reset: bool,
     /// Samples since the last decision.
     samples: u8,

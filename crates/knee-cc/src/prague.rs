@@ -95,7 +95,7 @@ fn scaled(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from((u128::from(a) * u128::from(b) + c / 2) / c).unwrap_or(u64::MAX)
 }
 
-/// What a window of `window` packets in fixed point is per `rtt`, bytes/s.
+/// The rate in bytes/s of `window` packets, in fixed point with [`ONE`], per `rtt`.
 fn rate_of(window: u64, rtt: Time) -> u64 {
     let per_packet = scaled(MTU_BYTES, 1_000_000, rtt.as_micros());
     scaled(per_packet, window, ONE).max(MIN_RATE)
@@ -117,7 +117,7 @@ struct Prague {
     window: u64,
     /// The pacing rate, bytes/s.
     rate: u64,
-    /// Whether the rate rules and the window follows.
+    /// The rate rules and the window follows.
     rate_mode: bool,
     /// Smoothed RTT, averaged again over 128 rounds, times 128, us.
     slow_srtt: u64,
@@ -127,7 +127,7 @@ struct Prague {
     rounds: u32,
     /// Packets delivered, and those of them with a mark, when the round began.
     round_delivered: (u64, u64),
-    /// Those with a mark as of the last ACK.
+    /// Packets delivered with a mark, as of the last ACK.
     delivered_ce: u64,
     marked_before: bool,
     in_loss: bool,
@@ -157,7 +157,7 @@ impl Prague {
         }
     }
 
-    /// Whether its rate does not depend on its RTT.
+    /// True if its rate does not depend on its RTT.
     const fn is_rtt_independent(&self, control: &Control) -> bool {
         !control.in_slow_start() && self.rounds >= self.set.rtt_transition
     }
@@ -174,7 +174,8 @@ impl Prague {
         Time::from_micros(self.slow_srtt >> 7)
     }
 
-    /// What the window grows by per window of packets without marks: a packet, less where the RTT is short.
+    /// Growth of the window, in packets with fixed point, per window of packets without marks: a packet, less where the
+    /// RTT is short.
     fn increase(&self, srtt: Time) -> u64 {
         let target = self.set.rtt_target;
         let scales = self.rounds >= self.set.rtt_transition && Time::ZERO < srtt && srtt <= MAX_SCALED_RTT;
@@ -438,7 +439,8 @@ mod tests {
 
     #[test]
     fn rates_with_the_same_marks_hardly_depend_on_rtts_below_the_virtual_one() {
-        // With windows alone they would be 5 : 2.5 : 1. What is left is the wait for a mark after each virtual RTT.
+        // With windows alone they would be 5 : 2.5 : 1. The remaining difference is the wait for a mark after each
+        // virtual RTT.
         let rates: Vec<f64> =
             [5, 10, 25].iter().map(|&ms| after(5_000 / ms, Time::from_millis(ms), 50) / ms as f64).collect();
         assert!(rates.iter().all(|rate| (0.9..1.8).contains(&(rate / rates[2]))), "{rates:?}");

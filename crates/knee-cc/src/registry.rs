@@ -2,7 +2,7 @@
 
 use crate::{
     Entry, bbr, bbr3, bic, c4, cdg, compound, copa, cubic, daimd, dctcp, fast, highspeed, htcp, hybla, illinois,
-    ledbat, ledbat_pp, lola, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
+    ledbat, ledbat_pp, lola, lola_wild, lp, nv, prague, reno, scalable, timely, vegas, veno, vivace, westwood, yeah,
 };
 
 knee_core::registry! {
@@ -19,6 +19,7 @@ knee_core::registry! {
     // delay-based
     vegas::ENTRY,
     lola::ENTRY,
+    lola_wild::ENTRY,
     daimd::ENTRY,
     nv::ENTRY,
     lp::ENTRY,

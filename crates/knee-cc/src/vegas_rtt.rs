@@ -41,7 +41,7 @@ impl VegasRtt {
         self.count = self.count.wrapping_add(1);
     }
 
-    /// Whether this ACK ends a round trip.
+    /// True if this ACK ends a round trip.
     pub const fn round_ended(&self, ack: &Ack) -> bool {
         ack.view.snd_una > self.round_end
     }
@@ -53,7 +53,7 @@ impl VegasRtt {
         self.min = UNMEASURED;
     }
 
-    /// Whether the samples of the round trip suffice: with two or fewer, all of them may come from delayed ACKs.
+    /// True if the samples of the round trip suffice: with two or fewer, all of them may come from delayed ACKs.
     pub const fn enough(&self) -> bool {
         self.count > 2
     }

@@ -62,7 +62,7 @@ struct Veno {
     rtt: u64,
     /// Least RTT since the connection's start or last restart, in microseconds.
     base_rtt: u64,
-    /// Whether the next full window acknowledged grows the window.
+    /// The next full window acknowledged grows the window.
     increase: bool,
     /// Backlog in half packets.
     backlog: u64,
@@ -83,7 +83,7 @@ impl Veno {
         self.backlog >= 2 * self.p.beta
     }
 
-    /// One packet per two windows acknowledged.
+    /// Grows the window by one packet per two windows acknowledged.
     fn every_other(&mut self, c: &mut Control, acked: u32) {
         if c.cwnd_cnt < c.cwnd {
             c.cwnd_cnt = c.cwnd_cnt.saturating_add(acked);

@@ -59,7 +59,7 @@ struct Westwood {
     rtt: u64,
     /// Least RTT in jiffies since the connection's start or the last timeout.
     rtt_min: u64,
-    /// Whether the next RTT becomes the least.
+    /// The next RTT becomes the least.
     reset_rtt_min: bool,
 }
 
@@ -117,7 +117,7 @@ impl AckedCount {
     }
 }
 
-/// What the path holds, in packets, with `bw` in bytes per jiffy and `rtt_min` in jiffies.
+/// Packets that the path holds, with `bw` in bytes per jiffy and `rtt_min` in jiffies; at least 2.
 fn path_holds(bw: u64, rtt_min: u64, mss: u64) -> u32 {
     (bw.saturating_mul(rtt_min) / mss.max(1)).clamp(2, 1 << 30) as u32
 }

@@ -105,7 +105,7 @@ fn half(cwnd: u32) -> u32 {
     (cwnd >> 1).max(2)
 }
 
-/// What a loss takes from the window, in packets: the queue, within `cwnd >> delta` and half the window.
+/// Packets that a loss takes from the window: the queue, within `cwnd >> delta` and half the window.
 pub fn loss_reduction(cwnd: u32, queue: u32, delta: u32) -> u32 {
     queue.min(half(cwnd)).max(cwnd >> delta)
 }

@@ -114,7 +114,7 @@ impl Suite {
 /// Plays all vectors of an algorithm.
 ///
 /// # Errors
-/// [`Error`] if the algorithm has none.
+/// [`Error::Unknown`] if the algorithm has none.
 pub fn conform(algorithm: &str, implementation: &dyn Implementation) -> Result<Report, Error> {
     let suite = Suite::find(algorithm)?;
     let judged = judge(&suite.vectors()?, suite.name, implementation, &reasons(), || Ok::<_, Infallible>(()));

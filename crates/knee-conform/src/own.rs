@@ -83,7 +83,7 @@ impl Implementation for Own {
 
 struct Running {
     entry: &'static Entry,
-    /// Whether the sender paces.
+    /// The sender paces.
     paced: bool,
     cc: Box<dyn DynCongestionControl>,
     control: Control,

@@ -1,9 +1,9 @@
 //! A sender on an ideal path: one rate, one RTT, a queue without end, no loss but the script's.
 //!
-//! The sender sends as window and pacing of the implementation allow. What every sender has is here: packet numbers,
-//! loss detection (RFC 9002, 6.1), RTTs (RFC 9002, 5), samples of the delivery rate (draft-ietf-ccwg-bbr, 4.1), and
-//! packet-timed rounds. No two events share a time, so that no comparison of times is decided by accident. Losses that
-//! an ACK shows come before its packets, as in RFC 9002, A.7.
+//! The sender sends as window and pacing of the implementation allow. Here are the parts that every sender has: packet
+//! numbers, loss detection (RFC 9002, 6.1), RTTs (RFC 9002, 5), samples of the delivery rate (draft-ietf-ccwg-bbr,
+//! 4.1), and packet-timed rounds. No two events share a time, so that no comparison of times is decided by accident.
+//! Losses that an ACK shows come before its packets, as in RFC 9002, A.7.
 
 use crate::subject::{Acked, Event, Lost, MSS, Packet, Rate, Sent, Shown, Start, Subject};
 use crate::vector::{Acks, Path, Step};
@@ -519,7 +519,7 @@ impl Connection {
         if self.flying.is_empty() { self.next + 1 } else { self.next }
     }
 
-    /// Whether all packets before that number are acknowledged or lost.
+    /// True if all packets with numbers below `mark` have left and are acknowledged or lost.
     pub fn is_past(&self, mark: u64) -> bool {
         self.next >= mark && self.flying.front().is_none_or(|oldest| oldest.number >= mark)
     }

@@ -38,19 +38,19 @@ pub enum Verdict {
     Pass,
     /// Something does not.
     Fail(Off),
-    /// The script did not come to where it judges.
+    /// The script did not come to the step that judges.
     NotReached(Off),
-    /// The implementation does not show what is judged.
+    /// The implementation does not show the value that is judged.
     NotShown {
-        /// That.
+        /// The key of that value.
         key: &'static str,
     },
-    /// Its interface has no such event.
+    /// The implementation's interface has no such event.
     NotTold {
-        /// That.
+        /// The event's name.
         event: &'static str,
     },
-    /// It failed.
+    /// The implementation failed.
     Broke {
         /// A sentence.
         what: String,
@@ -62,15 +62,15 @@ pub enum Verdict {
         /// The deviation, in words.
         off: Off,
     },
-    /// A vector that has to pass before does not.
+    /// A vector that has to pass before this one does not.
     After {
-        /// That.
+        /// The name of that vector.
         vector_before: String,
     },
 }
 
 impl Verdict {
-    /// As reports have it.
+    /// The verdict's words in reports.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Pass => "passes",
@@ -237,7 +237,7 @@ pub fn play(vector: &Vector, implementation: &dyn Implementation) -> Verdict {
     play_watched(vector, implementation, None)
 }
 
-/// The same; `watch` sees the number of the step and what is shown after each event.
+/// Plays as [`play`] does; `watch` sees the number of the step and the values shown after each event.
 pub fn play_watched(vector: &Vector, implementation: &dyn Implementation, mut watch: Option<Watch<'_>>) -> Verdict {
     for seed in 1..=vector.seeds {
         let start = Start { seed, initial_cwnd: INITIAL_CWND, rtt: vector.path.rtt.0 };

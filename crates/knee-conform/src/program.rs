@@ -15,7 +15,7 @@ use std::time::Duration;
 const VERSION: u64 = 1;
 /// The longest wait for an answer to an event.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same for the first answer: the program starts.
+/// The longest wait for the first answer, which includes the program's start.
 const START: Duration = Duration::from_secs(10);
 /// The longest line that is read, bytes.
 const LONGEST: u64 = 1 << 16;

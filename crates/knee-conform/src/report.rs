@@ -28,7 +28,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Whether a rule of the text is broken: not a choice, and without a reason on record.
+    /// True if a rule of the text is broken: not a choice, and without a reason on record.
     pub fn is_broken(&self) -> bool {
         self.level != Level::Choice && matches!(self.verdict, Verdict::Fail(_))
             || matches!(self.verdict, Verdict::Broke { .. })

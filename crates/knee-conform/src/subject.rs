@@ -32,11 +32,11 @@ pub struct Sent {
     pub first: u64,
     /// How many.
     pub packets: u64,
-    /// Whether nothing was in flight before.
+    /// Nothing was in flight before.
     pub idle: bool,
     /// Packets in flight, these included.
     pub in_flight: u64,
-    /// Whether the application limited sending before (draft-ietf-ccwg-bbr, 4.1.2.4).
+    /// The application limited sending before (draft-ietf-ccwg-bbr, 4.1.2.4).
     pub app_limited: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Rate {
     pub prior_lost: u64,
     /// Packets in flight then, it included.
     pub tx_in_flight: u64,
-    /// Whether the application limited sending then.
+    /// The application limited sending then.
     pub app_limited: bool,
 }
 
@@ -62,17 +62,17 @@ pub struct Rate {
 pub struct Acked {
     /// The acknowledged packets, in the order of their numbers; never empty.
     pub packets: Vec<Packet>,
-    /// Packets in flight before and after it.
+    /// Packets in flight before it.
     pub prior_in_flight: u64,
-    /// After it.
+    /// Packets in flight after it.
     pub in_flight: u64,
     /// The lowest number that is neither acknowledged nor lost.
     pub una: u64,
-    /// Whether the application limits sending.
+    /// The application limits sending.
     pub app_limited: bool,
-    /// Whether the window held a packet back since the ACK before.
+    /// The window held a packet back since the ACK before.
     pub blocked: bool,
-    /// Whether it did so in the last round trip (draft-ietf-ccwg-bbr, `C.is_cwnd_limited`).
+    /// The window held a packet back in the last round trip (draft-ietf-ccwg-bbr, `C.is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// RTT sample of the newest packet.
     pub rtt: Time,
@@ -89,11 +89,11 @@ pub struct Acked {
 pub struct Lost {
     /// They, in the order of their numbers; never empty.
     pub packets: Vec<Packet>,
-    /// Whether all packets of a long span were lost (RFC 9002, 7.6).
+    /// All packets of a long span were lost (RFC 9002, 7.6).
     pub persistent: bool,
     /// Packets in flight after it.
     pub in_flight: u64,
-    /// Whether an ACK shows it, which comes as the next event; else a timer does.
+    /// An ACK shows the loss and comes as the next event; else a timer shows it.
     pub with_ack: bool,
 }
 

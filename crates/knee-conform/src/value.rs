@@ -48,7 +48,7 @@ impl Key {
         Self::Sent,
     ];
 
-    /// As vectors write it.
+    /// The key's name in vectors.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cwnd => "cwnd",
@@ -94,12 +94,12 @@ pub enum Expected {
         /// How far the value may be off.
         tolerance: f64,
     },
-    /// One of several, for a reason.
+    /// One of several expectations holds, for a reason.
     Any(Vec<Self>, String),
 }
 
 impl Expected {
-    /// Whether `value` of `key` is as expected.
+    /// True if `value` of `key` is as expected, given the values noted before.
     pub fn holds(&self, key: Key, value: f64, notes: &BTreeMap<String, Noted>) -> bool {
         match self {
             Self::Range(low, high) => (*low..=*high).contains(&value),
@@ -235,7 +235,7 @@ impl fmt::Display for Expected {
 pub struct Values(Vec<(Key, Expected)>);
 
 impl Values {
-    /// Whether nothing is expected.
+    /// True if nothing is expected.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

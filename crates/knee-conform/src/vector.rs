@@ -34,7 +34,7 @@ impl fmt::Display for Level {
 /// How many packets an ACK acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// So many.
+    /// This many packets.
     Every(u64),
     /// All that was in flight when the one before came.
     Flight,
@@ -144,7 +144,7 @@ pub struct Step {
     pub rounds: u64,
     /// Drives until these hold; if they do not `within` a time, the vector was not reached.
     pub until: Values,
-    /// The same, and it is a failure.
+    /// Drives until these hold; if they do not `within` a time, the vector fails.
     pub reach: Values,
     /// The longest time of `until` and `reach`.
     pub within: Option<Span>,
@@ -316,7 +316,7 @@ impl Vector {
         self.id.split('/').next().unwrap_or_default()
     }
 
-    /// Whether it judges or needs something under this key.
+    /// True if the vector judges or needs a value under this key.
     pub fn reads(&self, key: crate::value::Key) -> bool {
         let values = |step: &Step| {
             [&step.until, &step.reach, &step.hold, &step.setup, &step.expect].iter().any(|it| it.get(key).is_some())

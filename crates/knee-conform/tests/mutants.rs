@@ -95,7 +95,7 @@ impl Mutant {
         control
     }
 
-    /// Whether a round begins whose bandwidth is a quarter above that of the last one of which this was said.
+    /// Returns true if a round begins whose bandwidth is a quarter above that of the last round for which it did.
     fn has_grown(&mut self, ack: &Ack) -> bool {
         if ack.rate.prior_delivered < self.round.0 {
             return false;
@@ -148,7 +148,7 @@ impl CongestionControl for Mutant {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         self.heard(ack, |mutant, ack| mutant.with(control, |inner, control| inner.on_ack(ack, control)));
         if matches!(self.change, Change::TwoRounds) && self.has_grown(ack) {
-            // The same rate once more, as that of a round that begins now.
+            // The rate is heard once more, as the rate of a round that begins now.
             let rate = RateSample { prior_delivered: ack.view.delivered, ..*ack.rate };
             let again = Ack { rate: &rate, acked: 1, delivered: 1, lost: 0, ..*ack };
             self.with(control, |inner, control| inner.on_ack(&again, control));
@@ -216,7 +216,7 @@ fn mutant(suite: &Suite, change: Change, param: Option<(&'static str, Value)>) -
     Own::made_by("mutant", entry, Box::new(make))
 }
 
-/// Whether the vector of this name fails.
+/// The verdict on the vector of this name for the implementation with `change`.
 fn names(vector: &str, change: Change, param: Option<(&'static str, Value)>) -> Verdict {
     let suite = Suite::find(vector.split('/').next().unwrap()).unwrap();
     let vectors = suite.vectors().unwrap();

@@ -1,6 +1,6 @@
 //! Fetching memory ahead of its use.
 //!
-//! With thousands of flows the state of each has left the caches by the time its next packet comes. What comes next is
+//! With thousands of flows the state of each has left the caches by the time its next packet comes. The next packet is
 //! known from the queues, so the memory can be on its way meanwhile. This changes nothing but the time that a run
 //! takes.
 
@@ -27,7 +27,7 @@ pub fn fetch_first<T: ?Sized>(value: &T, bytes: usize) {
 pub fn fetch_range<T: ?Sized>(value: &T, range: Range<usize>) {
     let start = std::ptr::from_ref(value).cast::<u8>().addr() + range.start;
     let bytes = range.len();
-    // What is not aligned to lines may reach into one more, unless it is as small as it is aligned.
+    // A value that is not aligned to lines may reach into one more, unless it is as small as it is aligned.
     let align = align_of_val(value);
     let aligned = align >= bytes.min(LINE) && range.start.is_multiple_of(align.min(LINE));
     let lines = bytes.div_ceil(LINE) + usize::from(!aligned && bytes > 0);

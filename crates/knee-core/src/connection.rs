@@ -1,13 +1,13 @@
-//! Which connection a packet belongs to.
+//! Identity of connections: the flow and the number that stand for a packet's addresses and ports.
 
 use crate::Packet;
 
-/// What stands for the addresses and ports of a connection: its flow, and its number among those that the flow's
+/// The identity of a connection, in place of addresses and ports: its flow, and its number among those that the flow's
 /// application opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionId(u64);
 
-/// A connection's packets in one of its two directions: what stands for their 5-tuple.
+/// The identity of a connection's packets in one of its two directions, in place of their 5-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple(u64);
 
@@ -33,7 +33,7 @@ impl ConnectionId {
         Self::new(flow, TUNNEL, false)
     }
 
-    /// The same one, with data in the other direction where `turned`.
+    /// The connection itself, with data in the other direction where `turned`.
     #[must_use]
     pub const fn turned(self, turned: bool) -> Self {
         Self(self.0 ^ turned as u64)
@@ -44,7 +44,7 @@ impl ConnectionId {
         (self.0 >> 1 & (FLOWS - 1)) as u32
     }
 
-    /// Whether it says that data goes against the data of its flow.
+    /// True if its data goes against the data of its flow.
     pub const fn is_mirrored(self) -> bool {
         self.0 & 1 == 1
     }
@@ -59,8 +59,8 @@ impl Tuple {
     /// No packet's.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// Of a packet of this connection. Data that goes one way and the ACKs of data that goes the other way have the
-    /// same one.
+    /// The tuple of a packet of this connection. Data that goes one way and the ACKs of data that goes the other way
+    /// have the same one.
     #[inline]
     pub const fn of(connection: ConnectionId, packet: &Packet) -> Self {
         Self(connection.0 ^ packet.has(Packet::ACK) as u64)
@@ -71,12 +71,12 @@ impl Tuple {
         ConnectionId(self.0).flow()
     }
 
-    /// Whether it is of a tunnel, so that nobody on the way sees what is inside.
+    /// True for a tunnel's tuple, so that nobody on the way sees the packets inside.
     pub const fn is_tunnel(self) -> bool {
         ConnectionId(self.0).number() == TUNNEL
     }
 
-    /// Whether it goes against the data of its flow.
+    /// True if it goes against the data of its flow.
     pub const fn is_backward(self) -> bool {
         self.0 & 1 == 1
     }

@@ -364,7 +364,7 @@ pub const fn total(lists: &[&[Param]]) -> usize {
     n
 }
 
-/// One list of several.
+/// Concatenates lists; `N` is the length of all.
 pub const fn joined<const N: usize>(lists: &[&[Param]]) -> [Param; N] {
     let mut all = [Param::switch("", false, "", ""); N];
     let (mut n, mut i) = (0, 0);
@@ -448,7 +448,7 @@ mod tests {
     const SPAN: RangeInclusive<Time> = Time::ZERO..=Time::from_secs(1);
 
     choice! {
-        /// Of two.
+        /// A choice of three words.
         enum Word {
             First = "first",
             Second = "second-word",
@@ -457,7 +457,7 @@ mod tests {
     }
 
     params! {
-        /// What two declarations share.
+        /// Parameters that two declarations share.
         struct Shared {
             /// a time
             time: Time = Time::from_millis(5), in SPAN, from SOURCE;
@@ -489,7 +489,7 @@ mod tests {
         }
     }
 
-    /// The same, written out.
+    /// The declarations of [`All`], written out.
     const WRITTEN: [Param; 9] = [
         Param::bytes("bytes", Bytes(7), (Bytes(1), Bytes(1 << 40)), SOURCE, "bytes"),
         Param::time("time", Time::from_millis(5), (Time::ZERO, Time::from_secs(1)), SOURCE, "a time"),

@@ -92,9 +92,9 @@ impl Params {
 pub struct Conflict {
     /// The parameter.
     pub key: &'static str,
-    /// What was found.
+    /// The values found, in words.
     pub found: String,
-    /// What would be accepted.
+    /// The values that would be accepted, in words.
     pub accepted: String,
 }
 

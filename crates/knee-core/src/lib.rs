@@ -1,4 +1,4 @@
-//! What every part of knee speaks: units, packets, declared parameters and named random streams.
+//! Terms that every part of knee shares: units, packets, declared parameters and named random streams.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 

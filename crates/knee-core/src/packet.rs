@@ -14,8 +14,7 @@ pub const ACK_SIZE: u16 = 52;
 /// at that too: cake's ACK filter, and pfifo where it takes GSO into account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// In a queue: when it arrived. On a wire: when its last bit leaves. In a pipe and at its end: in batches when it
-    /// comes out; event by event still the time at which it left the link before, or the end that sent it.
+    /// When it arrived at the queue that it is in, or was in last; before the first, when its end sent it.
     pub at: Time,
     /// What it carries.
     pub payload: Payload,
@@ -33,7 +32,7 @@ pub struct Packet {
 
 const _: () = assert!(size_of::<Packet>() == 32);
 
-/// What a packet carries from one end of its flow to the other.
+/// The contents of a packet, from one end of its flow to the other.
 ///
 /// TCP's segments are counted, not bytes: each carries [`MSS`] bytes at the most; the last one of a transfer, or of
 /// what an application writes, may carry fewer.
@@ -55,14 +54,14 @@ pub enum Payload {
     },
     /// An ACK of TCP with SACK blocks, which the ends of the flow keep.
     Sack {
-        /// What it is kept under.
+        /// Key under which its blocks are kept.
         key: u32,
         /// The next segment expected.
         next: Seq,
         /// Segments in its blocks. 0: they do not tell all that is held beyond `next`, or tell of a duplicate.
         sacked: u16,
     },
-    /// What the ends of the flow, or the switch, keep under this key: a datagram, a packet's bytes.
+    /// Contents that the ends of the flow, or the switch, keep under this key: a datagram, a packet's bytes.
     Stored(u32),
 }
 
@@ -71,7 +70,7 @@ pub enum Payload {
 pub struct Seq(u32);
 
 impl Seq {
-    /// That of segment `n`.
+    /// The number of segment `n`, counted from 0.
     #[inline]
     pub const fn new(n: u64) -> Self {
         Self(low_u32(n))
@@ -185,7 +184,7 @@ impl Packet {
         }
     }
 
-    /// Whether `flag` is set.
+    /// True if `flag` is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::slice::Iter;
 use thiserror::Error;
 
-/// What a parameter measures.
+/// The quantity that a parameter measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A span of time, e.g. `"5 ms"`.
@@ -62,7 +62,7 @@ impl fmt::Display for Value {
 pub struct Param {
     /// Its name in scenario files.
     pub name: &'static str,
-    /// What it measures.
+    /// The quantity that it measures.
     pub kind: Kind,
     /// Its value where none is given.
     pub default: Value,
@@ -190,7 +190,7 @@ impl Param {
         Self { name, kind: Kind::Choice(words), default: first, min: first, max: first, source, about }
     }
 
-    /// What it accepts, as an error says it.
+    /// Values that it accepts, as an error names them.
     pub fn accepted(&self) -> String {
         match self.kind {
             Kind::Bool => "true or false".into(),
@@ -231,13 +231,13 @@ pub enum ParamError {
         name: &'static str,
         /// The value found.
         found: String,
-        /// What would do.
+        /// The values accepted, in words.
         accepted: String,
     },
 }
 
-/// A full set of values for a list of declarations. What [`params!`](crate::params!) declares is read as a struct;
-/// look-ups by name are for what is declared by the functions of [`Param`], and for tests.
+/// A full set of values for a list of declarations. Declarations by [`params!`](crate::params!) are read as a struct;
+/// look-ups by name are for declarations by the functions of [`Param`], and for tests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params(Vec<(&'static str, Value)>);
 

@@ -3,7 +3,7 @@
 use std::sync::{PoisonError, RwLock};
 use thiserror::Error;
 
-/// What scenarios name.
+/// An entry that scenarios name.
 pub trait Named: Sync + 'static {
     /// Its name in scenario files.
     fn name(&self) -> &'static str;
@@ -14,7 +14,7 @@ pub trait Named: Sync + 'static {
 #[error("there is a `{0}` already; give yours another name")]
 pub struct NameTaken(pub &'static str);
 
-/// What is built in, and what the program has added.
+/// Entries that are built in, and entries that the program has added.
 #[derive(Debug)]
 pub struct Registry<T: Named> {
     built_in: &'static [T],

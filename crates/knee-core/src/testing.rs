@@ -19,16 +19,16 @@ pub type Pick = (u8, u64);
 /// Bytes out of which random cases are made, by proptest or by a fuzzer that watches what they reach; zeros follow the
 /// last.
 ///
-/// What is drawn takes few bytes, and always the same number: so a fuzzer that changes one changes one thing.
+/// Draws take few bytes, and always the same number: so a fuzzer that changes one changes one thing.
 pub struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
-    /// These bytes.
+    /// A source that draws from these bytes.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether all have been drawn.
+    /// True if all bytes have been drawn.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
         (0..count).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// From 0 to below `end`.
+    /// A number from 0 to below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         let bits = u64::BITS - (end - 1).leading_zeros();
         self.bytes(bits.div_ceil(8)) % end
@@ -72,7 +72,7 @@ impl<'a> Source<'a> {
         self.byte() < in_256
     }
 
-    /// One of them.
+    /// One of `things`.
     ///
     /// # Panics
     /// Where there are none.
@@ -112,7 +112,7 @@ pub fn params(declared: &[Param], picks: &[Pick]) -> Params {
     Params::resolve(declared, values(declared, picks)).expect("values within the declared ranges")
 }
 
-/// The same, as a scenario would give them.
+/// The values that `picks` ask for, as a scenario would give them: pairs of name and value; none without picks.
 ///
 /// # Panics
 /// Where a declaration contradicts itself.
@@ -169,7 +169,7 @@ fn value(param: &Param, (pick, noise): (u8, u64)) -> Value {
 /// Runs `check` on random bytes, `most` at the most, for each of the named `entries`, or for those that the environment
 /// variable `listed_in` lists, if there is one.
 ///
-/// The same bytes every time: a failure is there for everybody. Failing ones are made fewer in `shrinks` steps.
+/// The bytes are the same every time: a failure is there for everybody. Failing ones are made fewer in `shrinks` steps.
 ///
 /// # Panics
 /// With all failures, one per entry; or where the variable lists a name that no entry has.

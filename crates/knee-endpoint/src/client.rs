@@ -76,12 +76,12 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Without a connection.
+    /// The sockets of a task, without a connection.
     ///
     /// # Errors
     /// Where the kernel refuses.
     pub fn new(task: &Task) -> Result<Self, Failure> {
-        // Whether the kernel knows the algorithm should be known before the run.
+        // An algorithm that the kernel does not know should fail before the run.
         stream::make(&task.cc)?;
         Ok(Self {
             server: SocketAddrV4::new(task.address, task.port).into(),

@@ -81,7 +81,7 @@ impl Sender {
         packet[..4].copy_from_slice(&self.next.to_be_bytes());
         let size = usize::from(bytes.saturating_sub(HEADERS)).clamp(4, LARGEST);
         match self.socket.send(&packet[..size]) {
-            // What the device does not take is lost.
+            // A datagram that the device does not take is lost.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
@@ -165,7 +165,7 @@ pub fn receive_all(mut receiver: Receiver, task: &Task, start_ns: u64) -> Result
             receiver.record.arrived.push(Datagram { at_ns, number: number(&buffer), bytes, ce: u16::from(ce) });
             if receiver.echoes {
                 let size = usize::from(bytes - HEADERS);
-                // What the device does not take is lost.
+                // An echo that the device does not take is lost.
                 let _ = receiver.socket.send_to(&buffer[..size], SocketAddrV4::from(from));
             }
         }

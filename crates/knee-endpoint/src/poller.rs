@@ -46,7 +46,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Without any file.
+    /// A poller of no files.
     ///
     /// # Errors
     /// Where the kernel refuses.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// Which end of a flow's path it is.
+/// The end of a flow's path that this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -19,7 +19,7 @@ pub enum Role {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// Which end.
+    /// The end of the flow's path.
     pub role: Role,
     /// Index of the flow.
     pub flow: u32,

@@ -3,7 +3,7 @@
 use crate::record::{EndRecord, Progress};
 use crate::task::Task;
 
-/// The times at which it is counted.
+/// The times at which arrivals are counted, ns.
 pub struct Ticks {
     interval: u64,
     tick: u64,
@@ -11,7 +11,7 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Those of a task.
+    /// Times at the task's interval and at its marks.
     pub fn new(task: &Task) -> Self {
         let mut marks = task.marks.clone();
         marks.sort_unstable_by(|a, b| b.cmp(a));

@@ -6,10 +6,10 @@ use crate::subject::Deployed;
 use serde::Deserialize;
 use toml::Table;
 
-/// Whose criteria.
+/// The document whose criteria are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Suite {
-    /// Those of RFC 9743, for any congestion control: `criteria.toml`.
+    /// RFC 9743's criteria, for any congestion control: `criteria.toml`.
     #[default]
     Rfc9743,
     /// The example test cases of draft-ietf-ccwg-bbr, for any implementation of BBR: `bbr.toml`.
@@ -20,9 +20,9 @@ pub enum Suite {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Criteria {
-    /// Whose criteria they are.
+    /// The document that they come from.
     pub(crate) document: String,
-    /// Those it is compared with by default.
+    /// Deployed algorithms it is compared with by default.
     pub(crate) deployed: Vec<Deployed>,
     pub(crate) criterion: Vec<Criterion>,
     pub(crate) untested: Vec<Untested>,
@@ -48,7 +48,7 @@ pub(crate) struct Criterion {
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) about: String,
-    /// Whether it belongs to the quick part.
+    /// It belongs to the quick part.
     #[serde(default)]
     pub(crate) quick: bool,
     /// The scenario; by default the criterion's.
@@ -88,7 +88,7 @@ struct RawCheck {
     only: Vec<String>,
 }
 
-/// What of a figure is judged.
+/// The derived value of a figure that is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
@@ -125,7 +125,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Whether less is better.
+    /// True if less is better.
     pub(crate) fn less(&self) -> bool {
         match self.bound {
             Bound::AtMost(_) => true,

@@ -23,7 +23,7 @@ pub struct Cost {
     pub figure: String,
     /// The figure of knee's BBRv3.
     pub kept: f64,
-    /// That of a mutant which breaks the rule.
+    /// The figure of a mutant which breaks the rule.
     pub broken: f64,
     /// The part that is lost, up to 1.
     pub part: f64,

@@ -57,7 +57,7 @@ impl Figure {
         }
     }
 
-    /// What it is, for reports.
+    /// Its title in reports.
     pub const fn title(self) -> &'static str {
         match self {
             Goodput => "goodput",
@@ -82,13 +82,13 @@ impl Figure {
         }
     }
 
-    /// Whether less is better.
+    /// True if less is better.
     pub const fn less_is_better(self) -> bool {
         matches!(self, RttP95 | QueueDelayP95 | QueueDelayMean | Loss | Completion)
     }
 }
 
-/// What is kept of a run.
+/// The parts of a run's results that figures are computed from.
 #[derive(Debug)]
 pub(crate) struct Run {
     flows: Vec<(String, Option<u64>, FlowFigures)>,
@@ -149,13 +149,13 @@ impl Run {
         }
     }
 
-    /// Whether none of the flows with these labels delivered anything.
+    /// True if none of the flows with these labels delivered anything.
     pub(crate) fn delivered_nothing<'a>(&self, mut labels: impl Iterator<Item = &'a str>) -> bool {
         labels.all(|label| !self.flows.iter().any(|(own, _, flow)| has(own, label) && flow.delivered_bytes > 0))
     }
 }
 
-/// Whether a flow is one of those with a label; several identical ones are numbered.
+/// True if a flow is one of those with a label; several identical ones are numbered.
 fn has(label: &str, wanted: &str) -> bool {
     let number = label.strip_prefix(wanted).and_then(|rest| rest.strip_prefix(' '));
     label == wanted || number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))

@@ -17,7 +17,8 @@ const SPARE_BYTES: u64 = 32_000_000;
 /// The window that a flow has from a failure on until its run has been stopped, packets.
 const SAFE_WINDOW: u32 = 2;
 
-/// What the flows of a run may ask for, and why the run failed. Of several reasons the first stays.
+/// Limits of window and volume for the flows of a run, and the reason why the run failed. Of several reasons the first
+/// stays.
 #[derive(Clone)]
 pub(crate) struct Guard {
     failure: Arc<Mutex<Option<String>>>,
@@ -34,15 +35,16 @@ impl Guard {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
     }
 
-    /// Whether the run may go on.
+    /// Succeeds while the run may go on.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the run failed.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
     }
 
-    /// Whether a window is within bounds, which `what` asks for at `at_s`; it and `most` in `unit`.
+    /// Returns true if a window is within 1 to `most`; else the run fails at `at_s`. `what` names the window, `unit`
+    /// the unit of `window` and `most`.
     fn allows_window(&self, what: &str, unit: &str, window: u64, most: u64, at_s: f64) -> bool {
         let allowed = (1..=most).contains(&window);
         if !allowed {
@@ -51,7 +53,7 @@ impl Guard {
         allowed
     }
 
-    /// Whether a flow may have sent this many bytes by `at_s`.
+    /// Returns true if a flow may have sent this many bytes by `at_s`; else the run fails.
     fn allows_sent(&self, bytes: u64, at_s: f64) -> bool {
         let carried = self.rate as f64 / 8.0 * at_s;
         let allowed = bytes <= SPARE_BYTES || (bytes - SPARE_BYTES) as f64 <= MAX_EXCESS * carried;
@@ -124,7 +126,7 @@ impl CongestionControl for GuardedAlgorithm {
 pub(crate) struct GuardedFactory {
     pub(crate) inner: Arc<dyn ControllerFactory + Send + Sync>,
     pub(crate) guard: Guard,
-    /// Whether a pacing rate is followed.
+    /// A pacing rate is followed.
     pub(crate) paced: bool,
 }
 
@@ -147,7 +149,7 @@ impl ControllerFactory for GuardedFactory {
 struct GuardedController {
     inner: Box<dyn Controller>,
     guard: Guard,
-    /// Whether its pacing rate is followed.
+    /// Its pacing rate is followed.
     paced: bool,
     /// Bytes of a full datagram.
     mtu: u16,
@@ -157,12 +159,12 @@ struct GuardedController {
     now: Instant,
     /// Bytes sent.
     sent: u64,
-    /// Whether it may have sent that much.
+    /// The bytes sent so far were within the limit of the guard.
     allowed: bool,
 }
 
 impl GuardedController {
-    /// Since its connection began, s.
+    /// Time since its connection began, s.
     fn at_s(&self) -> f64 {
         self.now.saturating_duration_since(self.start).as_secs_f64()
     }

@@ -25,7 +25,7 @@ pub struct Packet<T> {
     pub sent: Duration,
     /// Its size, bytes.
     pub bytes: u64,
-    /// What the controller keeps of it.
+    /// The controller's own data about it.
     pub info: T,
 }
 

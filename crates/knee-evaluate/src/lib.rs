@@ -228,7 +228,7 @@ pub struct Evaluation {
     name: String,
     subject: Subject,
     suite: Suite,
-    /// None: those of the suite.
+    /// Deployed algorithms to compare with; `None` for the suite's.
     against: Option<Vec<Deployed>>,
     only: Vec<String>,
     quick: bool,
@@ -295,7 +295,7 @@ impl Evaluation {
         self
     }
 
-    /// What reports call the algorithm; by default its type or its entry's name.
+    /// Sets the algorithm's name in reports; by default its type or its entry's name.
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self

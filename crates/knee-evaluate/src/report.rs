@@ -1,4 +1,4 @@
-//! What an evaluation found, as data and as text.
+//! Results of an evaluation, as data and as text.
 
 use crate::criteria::{Bound, Criterion, Form, Untested};
 use crate::explain::Explanation;
@@ -7,16 +7,16 @@ use crate::subject::Deployed;
 use crate::verdict::Verdict;
 use std::fmt::{self, Display};
 
-/// What an evaluation found. Its `Display` is the report as text.
+/// Results of an evaluation. Its `Display` is the report as text.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The algorithm.
     pub name: String,
-    /// Whose criteria they are.
+    /// The document that the criteria come from.
     pub document: String,
     /// The deployed algorithms that it was compared with.
     pub against: Vec<Deployed>,
-    /// Whether it, and the deployed ones in its place, ran over QUIC; else over TCP, as do the flows beside them.
+    /// True if it, and the deployed ones in its place, ran over QUIC; else over TCP, as do the flows beside them.
     pub quic: bool,
     /// Runs of each scenario.
     pub seeds: u64,
@@ -35,7 +35,7 @@ pub struct Report {
 pub struct LeftOut {
     /// The scenario: the criterion's name and its own.
     pub scenario: String,
-    /// What in it this crate does not have.
+    /// The parts of the scenario that this crate does not have.
     pub why: String,
 }
 
@@ -78,26 +78,26 @@ pub struct Judged {
     pub key: String,
     /// The scenario: the criterion's name and its own.
     pub scenario: String,
-    /// What the scenario is.
+    /// One line about the scenario.
     pub about: String,
     /// The figure.
     pub figure: Figure,
     /// The label of the flows that it is computed over; empty: all.
     pub of: String,
-    /// What of the figure is judged.
+    /// The derived value of the figure that is judged.
     pub form: Form,
     /// The threshold as the suite's file states it.
     pub bound: Bound,
-    /// Whether less is better.
+    /// True if less is better.
     pub less: bool,
     /// The threshold in the figure's unit; `None` where it depends on a figure that no deployed algorithm has.
     pub threshold: Option<f64>,
-    /// Where the threshold comes from.
+    /// The source of the threshold.
     pub source: String,
     /// The figure by seed, in [`Figure::unit`], or a ratio for shares and harm; `None` where a run has no such value.
     /// Empty where the algorithm does not run.
     pub values: Vec<Option<f64>>,
-    /// The same of each deployed algorithm.
+    /// The figure by seed of each deployed algorithm, in the same unit.
     pub deployed: Vec<(Deployed, Vec<Option<f64>>)>,
     /// The verdict.
     pub verdict: Verdict,
@@ -106,7 +106,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// What is wrong with the figure, or that it passes, in a sentence.
+    /// The verdict in a sentence: the figure, its threshold and the figures of the deployed algorithms.
     pub fn sentence(&self) -> String {
         let predicate = match self.verdict {
             Verdict::WorseThanEveryDeployed => "is worse than with every deployed one",

@@ -28,7 +28,7 @@ pub enum Error {
     UnknownCriterion {
         /// The name found.
         name: String,
-        /// Those there are.
+        /// The names of all criteria, for the message.
         known: String,
     },
     /// Nothing of what was asked for can be run by this crate.
@@ -36,7 +36,7 @@ pub enum Error {
     NothingToRun {
         /// The criteria asked for.
         names: String,
-        /// What each scenario has that this crate has not.
+        /// The parts of each scenario that this crate does not have.
         why: String,
     },
     /// Zero seeds.
@@ -217,7 +217,7 @@ impl Chosen<'_> {
     }
 }
 
-/// One run, or why it failed.
+/// Simulates one run; gives its figures, or the reason why it failed.
 fn simulate(scenario: &Scenario, who: Who, subject: &Subject, seed: u64) -> Result<Run, String> {
     let guard = Guard::new(scenario.greatest_rate());
     let placed = match who {
@@ -247,7 +247,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
-/// What `work` gives for each of `jobs`, in their order, computed on as many threads as there are processors.
+/// Results of `work` for each of `jobs`, in their order, computed on as many threads as there are processors.
 fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(jobs.len())));
     let worker = || {

@@ -100,7 +100,7 @@ struct RawChange {
     rtt: Option<Nanos>,
 }
 
-/// What comes in the place of the algorithm under evaluation.
+/// The replacement of the algorithm under evaluation in a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placed<'a> {
     /// Flows with a congestion control of this name, over TCP or QUIC.
@@ -115,7 +115,7 @@ impl Scenario {
         self.flows.iter().filter(|flow| flow.cc == PLACE).map(|flow| flow.label.as_str())
     }
 
-    /// Whether receivers of the algorithm's flows misbehave, which only those over TCP can.
+    /// True if receivers of the algorithm's flows misbehave, which only those over TCP can.
     pub(crate) fn misbehaves(&self) -> bool {
         self.flows.iter().any(|flow| flow.cc == PLACE && flow.receiver.is_some())
     }

@@ -19,7 +19,7 @@ const LANE: f64 = 7.0;
 /// The algorithm under evaluation, then the deployed ones: colours that the colour-blind tell apart (Okabe and Ito).
 const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#7f7f7f"];
 
-/// What is between two values on a strip.
+/// The range of values of a strip, from its left edge to its right.
 struct Axis {
     low: f64,
     high: f64,

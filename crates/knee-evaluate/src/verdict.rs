@@ -30,7 +30,7 @@ impl Verdict {
         }
     }
 
-    /// Whether [`crate::Report::assert_no_worse`] fails for it.
+    /// True if [`crate::Report::assert_no_worse`] fails for it.
     pub const fn fails(self) -> bool {
         matches!(self, Self::WorseThanEveryDeployed | Self::DoesNotRun)
     }

@@ -51,7 +51,7 @@ pub struct Acked {
     pub rtt: Duration,
     /// Least RTT so far, before this ACK.
     pub min_rtt: Duration,
-    /// Whether the application, and not the window, limited sending.
+    /// The application, and not the window, limited sending.
     pub app_limited: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct Lost {
     pub sent: Duration,
     /// Their size, bytes; 0 where packets were marked by ECN and not lost.
     pub bytes: u64,
-    /// Whether all packets of a long span were lost (persistent congestion: RFC 9002, 7.6).
+    /// All packets of a long span were lost (persistent congestion: RFC 9002, 7.6).
     pub persistent: bool,
 }
 

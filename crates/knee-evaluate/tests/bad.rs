@@ -93,7 +93,7 @@ fn a_controller_that_sends_without_end_does_not_run() {
     assert!(reason.starts_with("It sends without end: by "), "{reason}");
 }
 
-/// What a bad algorithm of knee's interface does on ACKs.
+/// A bad algorithm of knee's interface: its function is called on each ACK.
 #[derive(Clone)]
 struct Bad(fn(&Ack, &mut Control));
 

@@ -4,9 +4,9 @@ use knee_evaluate::{Deployed, Evaluation, Report, algorithm, quinn, quinn_proto:
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What `.venv/bin/knee evaluate cubic --quick --seeds 1 --json` gave, by figure.
+/// Recorded output of `.venv/bin/knee evaluate cubic --quick --seeds 1 --json`, by figure.
 const CUBIC: &str = include_str!("data/cubic.json");
-/// The same of `quinn:cubic` with `--only wired --only self-fairness --only beside-deployed`.
+/// Recorded output for `quinn:cubic` with `--only wired --only self-fairness --only beside-deployed`.
 const QUINN_CUBIC: &str = include_str!("data/quinn-cubic.json");
 
 /// Means of many intervals are summed in another order in Python.

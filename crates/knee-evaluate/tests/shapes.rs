@@ -75,8 +75,8 @@ impl Window for Straight {
     }
 }
 
-/// What neqo's trait `CongestionController` asks, without its types: packets come in batches, acknowledged ones with
-/// the newest first.
+/// The methods of neqo's trait `CongestionController`, without its types: packets come in batches, acknowledged ones
+/// with the newest first.
 trait Neqo: Clone + Send + Sync + 'static {
     fn on_packet_sent(&mut self, packet: &Packet<()>, now: Duration);
     fn on_packets_acked(&mut self, acked: &[Packet<()>], min_rtt: Duration, now: Duration);
@@ -90,7 +90,7 @@ trait Neqo: Clone + Send + Sync + 'static {
 struct OfNeqo<C> {
     controller: C,
     flight: InFlight<()>,
-    /// Of the ACK that is being read.
+    /// Packets of the ACK that is being read.
     acked: Vec<Packet<()>>,
     min_rtt: Duration,
 }
@@ -161,7 +161,7 @@ impl Neqo for Aimd {
     }
 }
 
-/// What quiche's `CongestionControlOps` has: functions that change a state, which knows the window.
+/// The functions of quiche's `CongestionControlOps`, which change a state that knows the window.
 struct Quiche {
     on_packet_sent: fn(&mut Aimd, sent_bytes: usize, bytes_in_flight: usize, now: Duration),
     on_packets_acked: fn(&mut Aimd, bytes_in_flight: usize, acked: &mut Vec<Packet<()>>, now: Duration),
@@ -173,7 +173,7 @@ struct OfQuiche {
     ops: &'static Quiche,
     state: Aimd,
     flight: InFlight<()>,
-    /// Of the ACK that is being read.
+    /// Packets of the ACK that is being read.
     acked: Vec<Packet<()>>,
 }
 
@@ -194,7 +194,7 @@ impl Window for OfQuiche {
     }
 
     fn on_end_acks(&mut self, now: Duration, in_flight: u64) {
-        // Those that are acknowledged still count.
+        // Packets of this ACK still count as in flight.
         let before = self.in_flight() + self.acked.iter().map(|packet| packet.bytes as usize).sum::<usize>();
         (self.ops.on_packets_acked)(&mut self.state, before, &mut self.acked, now);
         self.flight.on_end_acks(in_flight);

@@ -21,7 +21,7 @@ fn quinns_bbr_is_found_to_harm_cubic() {
     assert!(worse.contains(&"beside-deployed/cubic/goodput_mbps-harm-other"), "{report}");
 }
 
-/// The same seeds give the same report, on whatever thread each run went.
+/// Runs with the same seeds give the same report, on whatever thread each one went.
 #[test]
 #[ignore = "long: make test-system"]
 fn reports_repeat() {

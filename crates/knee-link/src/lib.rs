@@ -8,7 +8,8 @@
 //!
 //! A [`Link`] has no clock and no event queue. Its owner asks [`Link::due`] when it acts next, and calls it no later
 //! than that: [`Link::arrive`] for packets that arrive now, [`Link::serve`] to let time pass, or [`Link::advance`] for
-//! many arrivals at once. What leaves and what is dropped is added to an [`Outcome`].
+//! many arrivals at once. A packet that leaves is a [`Departure`]; the link keeps drops until its owner books them
+//! ([`Link::unbooked`]).
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -39,7 +40,7 @@ pub use framing::{Framing, LinkLayer};
 pub use link::{CloneQueue, DynQueue, Line, Link};
 pub use loss::Loss;
 pub use medium::Medium;
-pub use outcome::{Counters, Departure, Load, Outcome};
+pub use outcome::{Counters, Departure, Dropped, Load};
 pub use recorded::{Recorded, RecordedRate};
 pub use server::Server;
 pub use slot::{Slots, Slotting};

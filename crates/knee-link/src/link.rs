@@ -1,15 +1,15 @@
 //! The link: what arrives goes through random loss and the queue to the server, and leaves.
 //!
 //! [`Link::arrive`] and [`Link::serve`] move a packet at a time, [`Link::advance`] all those of a batch; both use
-//! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which they leave it for the server. While
-//! a link works, the packet on a wire is the last of [`Outcome::departed`]; [`Line::hold`] takes it back at the end.
+//! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which one leaves the link and the next
+//! leaves the queue for the server.
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::framing::Framing;
 use crate::loss::Loss;
 use crate::medium::{Access, Capacity, Transit};
-use crate::outcome::{Counters, Departure, Load, Outcome};
-use crate::queue::{Backlog, Burst, Bursts, Context, Limit, Resize};
+use crate::outcome::{Counters, Departure, Dropped, Load};
+use crate::queue::{Backlog, Burst, Bursts, Context, Limit, Note, Resize};
 use crate::server::Server;
 use crate::wire::bits_in;
 use knee_core::packet::MTU;
@@ -55,53 +55,46 @@ impl Link {
 
     /// A burst arrives `now`; the link is not due before.
     #[inline]
-    pub fn arrive(&mut self, burst: &Burst, now: Time, out: &mut Outcome) {
-        let Self { queue, line, .. } = self;
-        let idle = line.is_idle();
-        line.admit(&mut **queue, burst, now, out);
-        if idle {
-            line.hold(out);
-        }
+    pub fn arrive(&mut self, burst: &Burst, now: Time) {
+        self.line.admit(&mut *self.queue, burst, now);
     }
 
-    /// Takes the step that is due `now`: at most one packet leaves.
+    /// Takes the step that is due `now`. Gives the packet that leaves, if one does.
     #[inline]
-    pub fn serve(&mut self, now: Time, out: &mut Outcome) {
-        let Self { queue, line, .. } = self;
-        let before = out.departed.len();
-        out.departed.extend(line.on_wire.take());
-        line.step(&mut **queue, now, now, out);
-        line.hold(out);
-        if out.departed.len() > before {
-            line.count_departed(&out.departed[before..]);
-            self.damage(out);
-        }
-    }
-
-    /// Lets all `arrivals` come, and takes all steps up to `until`. A medium gets 1 ns before the end of the
-    /// batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be 1 ns later.
-    pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, out: &mut Outcome) {
-        let Self { queue, line, .. } = self;
-        let before = out.departed.len();
-        out.departed.extend(line.on_wire.take());
-        arrivals.sort(until + Time::from_nanos(1));
-        queue.advance(line, arrivals, until, out);
-        line.hold(out);
-        line.count_departed(&out.departed[before..]);
-    }
-
-    /// Damages the packet that has just left with its probability, as netem's `corrupt` does: the checksum fails at the
-    /// other end, so that it counts as dropped there, and as carried by the link.
-    #[inline]
-    fn damage(&mut self, out: &mut Outcome) {
-        let Some((probability, rng)) = &mut self.damage else { return };
-        if rng.chance(*probability)
-            && let Some(Departure { packet, .. }) = out.departed.pop()
+    pub fn serve(&mut self, now: Time) -> Option<Departure> {
+        let Self { queue, line, damage } = self;
+        let mut left = None;
+        line.step(&mut **queue, now, now, |departure| left = Some(departure));
+        let Departure { packet, .. } = left.as_ref()?;
+        // As netem's `corrupt`: the checksum fails at the other end, so that the packet counts as dropped there, and
+        // its bytes as carried by the link.
+        if let Some((probability, rng)) = damage
+            && rng.chance(*probability)
         {
-            self.line.counters.departed -= 1;
-            self.line.counters.drops += 1;
-            out.dropped.push((packet.at, packet));
+            line.counters.departed -= 1;
+            line.lose(now, *packet);
+            return None;
         }
+        left
+    }
+
+    /// Lets all `arrivals` come, and takes all steps up to `until`; what leaves goes to `sink`. A medium gets 1 ns
+    /// before the end of the batch as `until`. A wire may still hand it a packet just at that end, so arrivals may be
+    /// 1 ns later.
+    pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, sink: &mut Vec<Departure>) {
+        arrivals.sort(until + Time::from_nanos(1));
+        self.queue.advance(&mut self.line, arrivals, until, sink);
+    }
+
+    /// Returns true if packets were dropped, or the queue noted something, since [`Link::unbooked`] was emptied.
+    #[inline]
+    pub const fn has_unbooked(&self) -> bool {
+        !self.line.dropped.is_empty() || !self.line.cx.notes.is_empty()
+    }
+
+    /// Drops and the queue's notes, in the order of time; the caller empties both.
+    pub const fn unbooked(&mut self) -> (&mut Vec<Dropped>, &mut Vec<Note>) {
+        (&mut self.line.dropped, &mut self.line.cx.notes)
     }
 
     /// Damages a packet with this probability from now on.
@@ -169,29 +162,29 @@ impl Link {
     }
 
     /// Changes the capacity of the queue.
-    pub fn set_limit(&mut self, limit: Limit, now: Time, out: &mut Outcome) {
+    pub fn set_limit(&mut self, limit: Limit, now: Time) {
         self.line.cx.now = now;
         self.queue.resize(Resize::Limit(limit), &mut self.line.cx);
-        self.line.report(out);
+        self.line.note_drops();
     }
 
     /// Changes the rate from now on; the packet that a wire sends goes out as it began. The present rate changes
     /// nothing: fractions of nanoseconds carry over.
-    pub fn set_rate(&mut self, rate: Rate, now: Time, out: &mut Outcome) {
+    pub fn set_rate(&mut self, rate: Rate, now: Time) {
         if self.rate() == Some(rate.as_bps()) {
             return;
         }
         self.line.set_rate(rate, now);
         self.line.cx.now = now;
         self.queue.resize(Resize::Rate(rate), &mut self.line.cx);
-        self.line.report(out);
+        self.line.note_drops();
     }
 
     /// An interval of the time series ends: the queue notes what is to be drawn over time.
-    pub fn observe(&mut self, now: Time, out: &mut Outcome) {
+    pub fn observe(&mut self, now: Time) {
         self.line.cx.now = now;
         self.queue.observe(&mut self.line.cx);
-        self.line.report(out);
+        self.line.note_drops();
     }
 
     /// Bits that it has carried and could have carried up to `now`.
@@ -222,6 +215,8 @@ pub struct Line {
     /// Packets that a medium has in transit.
     transit: Transit,
     counters: Counters,
+    /// Packets that were dropped and not booked yet.
+    dropped: Vec<Dropped>,
     /// Capacity up to `rate_since`, in bit/s times ns, so that changes of its rate round nothing.
     offered: u128,
     /// From when on it has its rate: not before the packet that was on the wire when it changed has left.
@@ -243,6 +238,7 @@ impl Line {
             on_wire: None,
             transit: Transit { asks: Time::MAX, ..Transit::default() },
             counters: Counters::default(),
+            dropped: Vec::new(),
             offered: 0,
             rate_since: Time::ZERO,
             rate_before: 0,
@@ -260,53 +256,45 @@ impl Line {
         }
     }
 
-    /// Takes the step that is due `now`; nothing arrives before `until`. At a wire: takes the next packet, and the
-    /// rest of its run as far as it begins by then. Each is put among the departed at once, with the time of its last
-    /// bit; `hold` takes the one that is still on the wire back. A medium is served.
+    /// Takes the step that is due `now`; nothing arrives before `until`. A medium is served. The packet on a wire
+    /// leaves, and the next takes its place; of a run, those that leave by `until` do so at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, out: &mut Outcome) {
+    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {
         self.cx.now = now;
+        if let Some(departure) = self.on_wire.take() {
+            sink(self.counted(departure));
+        }
         if let Server::Wire(wire) = &mut self.server {
             let max = wire.begun_within(until - now, self.framing.bytes(MTU));
-            let place = out.departed.len();
-            out.departed.push(Departure::default());
-            let Departure { packet, sojourn } = &mut out.departed[place];
+            let Departure { at, packet, sojourn } = self.on_wire.insert(Departure::default());
             let count = queue.dequeue_run(max, packet, &mut self.cx);
             if count > 0 {
                 *sojourn = now.saturating_sub(packet.at);
                 packet.add_queued(*sojourn);
-                // The time of its arrival becomes that of its last bit.
-                packet.at = now + wire.time_for(self.framing.bytes(packet.size));
-                (self.due, self.waiting) = (packet.at, false);
+                *at = now + wire.time_for(self.framing.bytes(packet.size));
+                (self.due, self.waiting) = (*at, false);
             } else {
-                out.departed.pop();
+                self.on_wire = None;
                 self.wait(queue, now);
             }
             if count > 1 {
-                self.transmit_run(place, now, count, out);
+                self.transmit_run(now, count, sink);
             }
         } else {
-            self.serve_medium(queue, now, out);
+            self.serve_medium(queue, now).into_iter().for_each(sink);
         }
-        if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
-            self.report(out);
+        if !self.cx.dropped.is_empty() {
+            self.note_drops();
         }
     }
 
-    /// Ends the link's work: takes the packet that is on the wire back from the departed, of which it is the last.
+    /// Counts a packet that leaves.
     #[inline]
-    fn hold(&mut self, out: &mut Outcome) {
-        if matches!(self.server, Server::Wire(_)) && !self.is_idle() {
-            self.on_wire = out.departed.pop();
-        }
-    }
-
-    /// Counts packets that have left.
-    fn count_departed(&mut self, departed: &[Departure]) {
-        self.counters.departed += departed.len() as u64;
-        let bytes = |departure: &Departure| self.framing.bytes(departure.packet.size);
-        self.counters.bytes += departed.iter().map(bytes).sum::<u64>();
+    fn counted(&mut self, departure: Departure) -> Departure {
+        self.counters.departed += 1;
+        self.counters.bytes += self.framing.bytes(departure.packet.size);
+        departure
     }
 
     /// Returns true if a packet that arrives now may make the link act earlier: a wire is free; a medium may still
@@ -318,7 +306,7 @@ impl Line {
 
     /// A burst arrives: a busy link takes as much of it at once as its discipline can, the other packets one by one.
     #[inline]
-    fn admit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time, out: &mut Outcome) {
+    fn admit<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, burst: &Burst, now: Time) {
         self.counters.arrived += u64::from(burst.count);
         self.cx.now = now;
         let at_once = self.loss.is_none() && !self.is_idle();
@@ -326,61 +314,67 @@ impl Line {
         for k in taken..burst.count {
             let packet = burst.first.behind(k);
             if self.loss.is_lost(now) {
-                self.counters.drops += 1;
-                out.dropped.push((now, packet));
+                self.lose(now, packet);
                 continue;
             }
             queue.enqueue(packet, &mut self.cx);
-            if !self.cx.dropped.is_empty() || !self.cx.notes.is_empty() {
-                self.report(out);
+            if !self.cx.dropped.is_empty() {
+                self.note_drops();
             }
             if self.is_idle() {
-                self.wake(queue, out);
+                self.wake(queue);
             }
         }
     }
 
-    /// Moves what the queue has dropped and noted to where others hear of it.
-    #[cold]
-    fn report(&mut self, out: &mut Outcome) {
-        let now = self.cx.now;
-        self.counters.drops += self.cx.dropped.len() as u64;
-        out.dropped.extend(self.cx.dropped.drain(..).map(|packet| (now, packet)));
-        out.notes.append(&mut self.cx.notes);
+    /// Drops a packet.
+    fn lose(&mut self, at: Time, packet: Packet) {
+        self.counters.drops += 1;
+        self.dropped.push((at, packet));
     }
 
-    /// An idle link has been given a packet.
+    /// Takes what the queue has dropped now.
     #[cold]
-    fn wake<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, out: &mut Outcome) {
+    fn note_drops(&mut self) {
+        let now = self.cx.now;
+        self.counters.drops += self.cx.dropped.len() as u64;
+        self.dropped.extend(self.cx.dropped.drain(..).map(|packet| (now, packet)));
+    }
+
+    /// An idle link has been given a packet; none leaves it yet.
+    #[cold]
+    fn wake<Q: Bursts + ?Sized>(&mut self, queue: &mut Q) {
         let now = self.cx.now;
         self.waiting = false;
         match &self.server {
-            Server::Wire(_) => self.step(queue, now, now, out),
+            Server::Wire(_) => self.step(queue, now, now, |_| {}),
             Server::Medium(_) => {
-                self.ask(queue, now, out);
-                self.report(out);
+                self.ask(queue, now);
+                self.note_drops();
             }
         }
     }
 
-    /// Behind the packet at `place`, the first of a run of `count`, the others are sent back to back.
+    /// The packet on the wire is the first of a run of `count`, which are sent back to back; the last one stays there.
     #[inline(never)]
-    fn transmit_run(&mut self, place: usize, now: Time, count: u32, out: &mut Outcome) {
-        let Server::Wire(wire) = &mut self.server else { return };
-        let Departure { mut packet, mut sojourn } = out.departed[place];
-        let bytes = self.framing.bytes(packet.size);
+    fn transmit_run(&mut self, now: Time, count: u32, mut sink: impl FnMut(Departure)) {
+        let (Server::Wire(wire), Some(departure)) = (&mut self.server, &mut self.on_wire) else { return };
+        let bytes = self.framing.bytes(departure.packet.size);
         // Queueing delay on earlier links, the same for all of a run.
-        let before = packet.queued.saturating_sub(Packet::queued_units(sojourn));
+        let before = departure.packet.queued.saturating_sub(Packet::queued_units(departure.sojourn));
         let mut begins = now;
-        out.departed.extend((1..count).map(|_| {
-            sojourn += packet.at - begins;
-            begins = packet.at;
-            packet = packet.behind(1);
-            packet.at += wire.time_for(bytes);
-            packet.queued = before + Packet::queued_units(sojourn);
-            Departure { packet, sojourn }
-        }));
-        self.due = packet.at;
+        for _ in 1..count {
+            sink(*departure);
+            let Departure { at, packet, sojourn } = departure;
+            *sojourn += *at - begins;
+            begins = *at;
+            *packet = packet.behind(1);
+            *at += wire.time_for(bytes);
+            packet.queued = before + Packet::queued_units(*sojourn);
+        }
+        self.due = departure.at;
+        self.counters.departed += u64::from(count - 1);
+        self.counters.bytes += u64::from(count - 1) * bytes;
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
@@ -393,20 +387,19 @@ impl Line {
 
     /// A packet leaves a medium, or the medium is asked. At most one packet leaves.
     #[inline]
-    fn serve_medium<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        if self.transit.leaving.front().is_none_or(|next| next.0 > now) {
-            self.ask(queue, now, out);
+    fn serve_medium<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time) -> Option<Departure> {
+        if self.transit.leaving.front().is_none_or(|next| next.at > now) {
+            self.ask(queue, now);
         }
-        if self.transit.leaving.front().is_some_and(|next| next.0 <= now) {
-            out.departed.extend(self.transit.leaving.pop_front().map(|next| next.1));
-            self.due = self.transit.leaving.front().map_or(self.transit.asks, |next| next.0.min(self.transit.asks));
-        }
+        let left = self.transit.leaving.front().is_some_and(|next| next.at <= now);
+        let departure = if left { self.transit.leaving.pop_front() } else { None }?;
+        self.due = self.transit.due();
+        Some(self.counted(departure))
     }
 
     /// A medium is asked what it does `now`.
-    fn ask<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, out: &mut Outcome) {
-        let Self { server: Server::Medium(medium), cx, transit, counters, framing, .. } = self else { return };
-        let dropped = &mut out.dropped;
+    fn ask<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time) {
+        let Self { server: Server::Medium(medium), cx, transit, counters, framing, dropped, .. } = self else { return };
         transit.listens = false;
         let mut port = Access { queue, cx, transit, counters, dropped, framing: *framing };
         let at = medium.serve(now, &mut port);
@@ -414,7 +407,7 @@ impl Line {
         // A packet that it could have had `now` is one that it takes later.
         let wake = queue.next_wake().filter(|wake| self.waiting && (at == Time::MAX || *wake > now));
         transit.asks = wake.map_or(at, |wake| wake.max(now).min(at));
-        self.due = transit.leaving.front().map_or(transit.asks, |next| next.0.min(transit.asks));
+        self.due = transit.due();
     }
 
     fn load(&self, now: Time) -> Load {
@@ -467,11 +460,11 @@ impl Line {
 pub trait DynQueue: Bursts + CloneQueue {
     /// Lets all `arrivals` come, in their order, and all steps be taken up to `until`: compiled for each discipline, so
     /// that no packet costs a virtual call.
-    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome);
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, sink: &mut Vec<Departure>);
 }
 
 impl<Q: Bursts + CloneQueue> DynQueue for Q {
-    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, out: &mut Outcome) {
+    fn advance(&mut self, line: &mut Line, arrivals: &Arrivals, until: Time, sink: &mut Vec<Departure>) {
         let mut arrivals = arrivals.iter();
         loop {
             let next = arrivals.next();
@@ -481,10 +474,10 @@ impl<Q: Bursts + CloneQueue> DynQueue for Q {
                 None => until,
             };
             while line.due <= limit {
-                line.step(self, line.due, limit, out);
+                line.step(self, line.due, limit, |departure| sink.push(departure));
             }
             let Some(Arrival { at, burst, .. }) = next else { return };
-            line.admit(self, burst, at, out);
+            line.admit(self, burst, at);
         }
     }
 }

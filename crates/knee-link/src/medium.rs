@@ -1,7 +1,7 @@
 //! The interface of a server that is not a wire.
 
 use crate::framing::Framing;
-use crate::outcome::{Counters, Departure};
+use crate::outcome::{Counters, Departure, Dropped};
 use crate::queue::{Backlog, Context, Queue};
 use knee_core::{Packet, Rate, Time};
 use std::collections::VecDeque;
@@ -110,8 +110,8 @@ impl Sending {
 /// A link's side of a medium.
 #[derive(Clone, Default)]
 pub(crate) struct Transit {
-    /// Packets that are to leave, with the time at which they do; in order.
-    pub(crate) leaving: VecDeque<(Time, Departure)>,
+    /// Packets that are to leave, in order.
+    pub(crate) leaving: VecDeque<Departure>,
     /// When the medium is to be asked.
     pub(crate) asks: Time,
     /// Bits that count as carried, those still to be sent included.
@@ -125,13 +125,20 @@ pub(crate) struct Transit {
     pub(crate) held: u64,
 }
 
+impl Transit {
+    /// When a packet leaves, or the medium is to be asked.
+    pub(crate) fn due(&self) -> Time {
+        self.leaving.front().map_or(self.asks, |next| next.at.min(self.asks))
+    }
+}
+
 /// The parts of a [`Port`].
 pub(crate) struct Access<'a, Q: Queue + ?Sized> {
     pub(crate) queue: &'a mut Q,
     pub(crate) cx: &'a mut Context,
     pub(crate) transit: &'a mut Transit,
     pub(crate) counters: &'a mut Counters,
-    pub(crate) dropped: &'a mut Vec<(Time, Packet)>,
+    pub(crate) dropped: &'a mut Vec<Dropped>,
     pub(crate) framing: Framing,
 }
 
@@ -159,12 +166,11 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
 
     fn leave(&mut self, frame: Frame, at: Time) {
         let Frame { mut packet, since, .. } = frame;
-        let at = at.max(self.transit.leaving.back().map_or(self.cx.now, |last| last.0));
+        let at = at.max(self.transit.leaving.back().map_or(self.cx.now, |last| last.at));
         let sojourn = since.saturating_sub(packet.at);
         packet.add_queued(sojourn);
-        packet.at = at;
         self.transit.held -= 1;
-        self.transit.leaving.push_back((at, Departure { packet, sojourn }));
+        self.transit.leaving.push_back(Departure { at, packet, sojourn });
     }
 
     fn lose(&mut self, frame: Frame) {

@@ -1,37 +1,20 @@
 //! Outcome of a link's work: departures, drops and counters.
 
-use crate::queue::Note;
 use knee_core::{Packet, Time};
 
 /// A packet that leaves a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// It leaves the link at its `at`, which in batches becomes the time at which it comes out of a delay behind the
-    /// link; its sojourn is added to `queued`.
+    /// When it leaves the link; behind a delay, when it comes out of that.
+    pub at: Time,
+    /// The packet; its sojourn is added to `queued`.
     pub packet: Packet,
     /// How long it was in the queue.
     pub sojourn: Time,
 }
 
-/// Departures, drops and notes since the caller last took them.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Those that left the link, in that order. While the link works, a wire's packet is the last of them. In batches,
-    /// packets that have crossed their last link stay here until they land.
-    pub departed: Vec<Departure>,
-    /// Those dropped, in that order, and when.
-    pub dropped: Vec<(Time, Packet)>,
-    /// The queue's notes, in the order of time.
-    pub notes: Vec<Note>,
-}
-
-impl Outcome {
-    /// Returns true if packets were dropped or the queue noted something.
-    #[inline]
-    pub const fn has_unbooked(&self) -> bool {
-        !self.dropped.is_empty() || !self.notes.is_empty()
-    }
-}
+/// A packet that was dropped, and when.
+pub type Dropped = (Time, Packet);
 
 /// Counters of a link since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

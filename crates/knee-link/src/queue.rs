@@ -70,7 +70,7 @@ pub struct Context {
     pub dropped: Vec<Packet>,
     /// Packets that were marked CE, since the start.
     pub marks: u64,
-    /// Notes left during the call; the caller empties it.
+    /// Notes that have not been booked; the caller empties it.
     pub notes: Vec<Note>,
     /// The connections that packets belong to.
     pub connections: Connections,

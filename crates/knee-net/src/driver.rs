@@ -8,7 +8,7 @@
 //! ACKs have none. A reverse link makes none.
 
 use crate::events::{Event, Events};
-use crate::network::{Direction, FlowPath, Network};
+use crate::network::{FlowPath, Network};
 use knee_core::{Packet, Time};
 use knee_link::Link;
 use knee_link::queue::Burst;
@@ -80,14 +80,14 @@ impl Driver {
         let FlowPath { ack_pipe, ack_delay, mirrored, .. } = network.flow_paths[first.flow as usize];
         if let Some(i) = network.next_link(&first) {
             first.at = now;
-            let Direction { link, outcome, .. } = &mut network.directions[i as usize];
+            let link = &mut network.directions[i as usize].link;
             let before = link.due();
-            link.arrive(&Burst { first, count }, now, outcome);
+            link.arrive(&Burst { first, count }, now);
             // An event at another time that the heap still holds for the link is void from now on.
             if link.due() != before && link.due() < Time::MAX {
                 self.events.push(link.due(), event_of(link, i));
             }
-            if outcome.has_unbooked() {
+            if link.has_unbooked() {
                 network.unbooked.push(i);
             }
         } else if first.has(Packet::ACK) == mirrored {
@@ -143,7 +143,7 @@ impl Driver {
         }
         let packet = direction.serve(now);
         self.last = (direction.link.due(), event);
-        if direction.outcome.has_unbooked() {
+        if direction.link.has_unbooked() {
             network.unbooked.push(i);
         }
         let Some(mut packet) = packet else { return Step::Moved };

@@ -8,7 +8,7 @@
 
 use crate::spec::Spec;
 use knee_core::Time;
-use knee_core::convert::{index_u32, low_u16};
+use knee_core::convert::index_u32;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -107,31 +107,30 @@ impl Event {
         class << CLASS_SHIFT | place
     }
 
-    /// This event as the cause of an ACK: a packet that came from a wire, a pipe or a link that is no wire, or a timer
-    /// of a receiver. For [`ack_key`].
+    /// This event as the cause of an ACK, for [`ack_key`]: a packet that came from a wire, a pipe or a link that is no
+    /// wire, or a timer of a receiver. `index` is the packet's among those that land with it, or the path's.
     #[inline]
-    pub const fn cause(self) -> u16 {
+    pub const fn cause(self, index: u32) -> u64 {
         let number = match self {
             Self::Wire(i) | Self::Pipe(i) | Self::Medium(i) => i,
             _ => 0,
         };
-        low_u16(self.class().0 << LINK_BITS | number as u64)
+        (self.class().0 << LINK_BITS | number as u64) << INDEX_BITS | index as u64
     }
 }
 
-/// Key of an ACK that leaves a pipe: those of one pipe go by cause, then by index of the packet or flow that caused
-/// them.
+/// Key of an ACK that leaves a pipe: those of one pipe go by cause ([`Event::cause`]).
 ///
 /// All packets take the same time through an ACK pipe, so ACKs that leave it at one time entered it at one time: event
 /// by event, in the order of the events that caused them. Batches, which go flow by flow, restore that order by this
 /// key.
 #[inline]
-pub const fn ack_key(pipe: u32, cause: u16, index: u32) -> u64 {
-    Event::Pipe(pipe).key() | (cause as u64) << INDEX_BITS | index as u64
+pub const fn ack_key(pipe: u32, cause: u64) -> u64 {
+    Event::Pipe(pipe).key() | cause
 }
 
 // An ACK's key is packed with its eight flags.
-const _: () = assert!(ack_key(u32::MAX >> 12, u16::MAX >> 3, u32::MAX >> 11) < 1 << 56);
+const _: () = assert!(ack_key(u32::MAX >> 12, u64::MAX >> 30) < 1 << 56);
 
 /// Events in the order of time, those of one time in their own.
 ///
@@ -303,7 +302,7 @@ mod tests {
                 Event::Wire(0), Event::Wire(last), Event::Pipe(last), Event::Medium(0), Event::DelayedAck(1 << 20),
                 Event::CompressedSack(7),
             ];
-            let key = |(cause, index): (usize, u32)| ack_key(pipe, causes[cause].cause(), index);
+            let key = |(cause, index): (usize, u32)| ack_key(pipe, causes[cause].cause(index));
             prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
             prop_assert!(Event::Pipe(pipe).key() <= key(a) && key(a) < Event::Pipe(pipe + 1).key());
             prop_assert!(key(a) < Event::Medium(0).key());

@@ -79,8 +79,8 @@ pub struct Network {
     tunnels: Vec<Option<ConnectionId>>,
     /// By flow: its codepoint. Empty where all are 0.
     codepoints: Vec<u8>,
-    /// Links in whose outcomes are drops or notes that a [`crate::driver::Driver`] has brought about, in the order in
-    /// which it did; whoever books them empties it.
+    /// Links that have dropped packets or left notes as a [`crate::driver::Driver`] moved packets, in the order in
+    /// which they did; whoever books them empties it.
     pub unbooked: Vec<u32>,
 }
 
@@ -201,13 +201,11 @@ impl Network {
         links.get(usize::from(packet.hop)).copied()
     }
 
-    /// Makes a change of the scenario; what the queue of a link drops or notes is in its outcome. Gives what to put on
-    /// record.
+    /// Makes a change of the scenario, for which a link may drop packets. Gives what to put on record.
     pub fn change(&mut self, change: Change, now: Time) -> Record {
         match change {
             Change::Rate { link, rate } => {
-                let Direction { link: target, outcome, .. } = &mut self.directions[link];
-                target.set_rate(Rate::from_bps(rate), now, outcome);
+                self.directions[link].link.set_rate(Rate::from_bps(rate), now);
                 (None, Some(index_u32(link)), "rate", rate as f64 / 1e6)
             }
             Change::Loss { link, loss } => {
@@ -215,8 +213,7 @@ impl Network {
                 (None, Some(index_u32(link)), "loss_probability", loss)
             }
             Change::Limit { link, limit } => {
-                let Direction { link: target, outcome, .. } = &mut self.directions[link];
-                target.set_limit(limit.into(), now, outcome);
+                self.directions[link].link.set_limit(limit.into(), now);
                 (None, Some(index_u32(link)), "limit", limit.figure())
             }
             Change::Rtt { flow, rtt } => {

@@ -175,50 +175,34 @@ impl Recorder {
     pub fn sample_links(&mut self, now: Time, network: &mut Network, ends: &mut impl Counts) {
         let last = self.last_departure(now);
         for i in 0..index_u32(network.directions.len()) {
-            network.directions[i as usize].observe(now);
+            network.directions[i as usize].link.observe(now);
             self.book_link(i, network, ends);
             let row = network.directions[i as usize].row(i, now, last);
             self.record.rows.links.push(row);
         }
     }
 
-    /// Books what links have dropped and their queues have noted as packets moved.
-    #[inline]
-    pub fn book_links(&mut self, network: &mut Network, ends: &mut impl Counts) {
-        if !network.unbooked.is_empty() {
-            self.book_unbooked(network, ends);
-        }
-    }
-
+    /// Books what links have dropped and their queues have noted as packets moved ([`Network::unbooked`]).
     #[cold]
-    fn book_unbooked(&mut self, network: &mut Network, ends: &mut impl Counts) {
-        let mut unbooked = std::mem::take(&mut network.unbooked);
-        unbooked.drain(..).for_each(|link| self.book_link(link, network, ends));
-        network.unbooked = unbooked;
+    pub fn book_links(&mut self, network: &mut Network, ends: &mut impl Counts) {
+        for link in std::mem::take(&mut network.unbooked) {
+            self.book_link(link, network, ends);
+        }
     }
 
     /// Books what a link has dropped and its queue has noted.
-    #[inline]
     pub fn book_link(&mut self, link: u32, network: &mut Network, ends: &mut impl Counts) {
-        if network.directions[link as usize].outcome.has_unbooked() {
-            self.book_outcome(link, network, ends);
-        }
-    }
-
-    #[cold]
-    fn book_outcome(&mut self, link: u32, network: &mut Network, ends: &mut impl Counts) {
         let direction = &mut network.directions[link as usize];
-        for note in direction.outcome.notes.drain(..) {
+        let (dropped, notes) = direction.link.unbooked();
+        for note in notes.drain(..) {
             self.record.rows.record(note.at, note.flow, Some(link), note.event, note.value);
         }
-        let mut dropped = std::mem::take(&mut direction.outcome.dropped);
-        for (at, packet) in dropped.drain(..) {
+        for (at, packet) in std::mem::take(dropped) {
             let flow = ends.on_drop(&packet, at);
             if let Some(over) = direction.book_drop(at, flow, &packet) {
                 self.record.rows.record_drops(link, &over);
             }
         }
-        direction.outcome.dropped = dropped;
     }
 
     /// The run ends now: takes the last sample.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Whose method is called.
+/// The object whose method is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// The congestion control of the flow with this index.
@@ -37,7 +37,7 @@ impl Caller {
 pub struct Shared {
     /// The first exception, and whose method raised it.
     raised: Arc<Mutex<Option<(Caller, PyErr)>>>,
-    /// Whether nobody waits for the run any more.
+    /// Nobody waits for the run any more.
     abandoned: Arc<AtomicBool>,
     /// Packets that congestion controls may have in flight.
     pub budget: Arc<Mutex<Budget>>,

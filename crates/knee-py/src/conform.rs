@@ -34,8 +34,8 @@ fn of_knee(suite: &Suite) -> PyResult<Own> {
     Ok(Own::new(entry, Params::resolve(entry.params, params).map_err(refused)?))
 }
 
-/// What a flow's `cc` names: an algorithm with its parameters (JSON, tagged with their kinds), or a controller that a
-/// QUIC stack brings.
+/// The implementation that a flow's `cc` names: an algorithm with its parameters (JSON, tagged with their kinds), or a
+/// controller that a QUIC stack brings.
 fn of_flow(name: &str, params: &str) -> PyResult<Box<dyn Implementation + Send + Sync>> {
     if let Some(entry) = knee_cc::find(name) {
         let given: ParamsSpec = serde_json::from_str(params).map_err(refused)?;

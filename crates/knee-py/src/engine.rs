@@ -179,7 +179,7 @@ impl PyEngine {
         Ok(self.lock()?.simulation()?.link_names().map(str::to_owned).collect())
     }
 
-    /// Whether the flow at this index has stopped, or all that it had to send is acknowledged.
+    /// True if the flow at this index has stopped, or all that it had to send is acknowledged.
     fn has_ended(&self, flow: usize) -> PyResult<bool> {
         Ok(self.lock()?.simulation()?.has_ended(flow))
     }

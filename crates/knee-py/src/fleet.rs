@@ -191,7 +191,7 @@ pub struct PyPlan(Plan);
 
 #[pymethods]
 impl PyPlan {
-    /// From JSON, checked.
+    /// Reads and checks a plan in JSON.
     #[new]
     fn new(plan: &str) -> PyResult<Self> {
         let plan: Plan = serde_json::from_str(plan).map_err(wrong)?;

@@ -93,8 +93,8 @@ mod _core {
         vectors::conform(py, algorithm, command, own, flow)
     }
 
-    /// What of a link model's parameters (JSON, tagged with their kinds) contradicts each other or the rate, in bit/s:
-    /// the parameter, what was found, what would be accepted.
+    /// The first contradiction between a link model's parameters (JSON, tagged with their kinds), or with the rate, in
+    /// bit/s: the parameter, the value found, the values accepted. None if there is none.
     #[pyfunction]
     fn link_conflict(name: &str, params: &str, rate: u64) -> PyResult<Option<(String, String, String)>> {
         listing::conflict(name, params, rate).map_err(SpecError::new_err)

@@ -21,8 +21,8 @@ pub fn registry() -> Json {
     })
 }
 
-/// What of a link model's parameters contradicts each other or the rate: the parameter, what was found and what would
-/// do.
+/// The first contradiction between a link model's parameters, or with the rate in bit/s: the parameter, the value
+/// found, the values accepted.
 pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, String, String)>, String> {
     let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
     let given: knee_net::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;

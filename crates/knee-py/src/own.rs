@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 
-/// What the registry would say of an algorithm written in Python. One for each combination of needs, since entries
-/// live as long as the program.
+/// The registry entry of an algorithm written in Python. There is one for each combination of needs, since entries live
+/// as long as the program.
 const fn entry(pacing: bool, full_control: bool) -> Entry {
     Entry {
         name: "python",
@@ -101,12 +101,12 @@ impl PyAck {
     const fn in_flight(&self) -> u32 {
         self.view.in_flight
     }
-    /// Whether the window limited sending lately.
+    /// True if the window limited sending lately.
     #[getter]
     const fn cwnd_limited(&self) -> bool {
         self.cwnd_limited
     }
-    /// Whether the ACK echoes congestion experienced.
+    /// True if the ACK echoes congestion experienced.
     #[getter]
     const fn ece(&self) -> bool {
         self.ece
@@ -118,7 +118,7 @@ impl PyAck {
         let bits = f64::from(self.rate.delivered) * f64::from(self.view.mss) * 8.0;
         (interval > 0.0).then(|| bits / interval)
     }
-    /// Whether the application limited sending when the sample's packets left.
+    /// True if the application limited sending when the sample's packets left.
     #[getter]
     const fn app_limited(&self) -> bool {
         self.rate.app_limited
@@ -159,7 +159,7 @@ const fn state_name(state: CaState) -> &'static str {
     }
 }
 
-/// What the sender may do; methods change it in place.
+/// The sender's window, threshold and pacing rate; methods change them in place.
 #[pyclass(name = "Control", module = "knee", skip_from_py_object)]
 #[derive(Clone, Copy)]
 pub struct PyControl {
@@ -208,7 +208,7 @@ impl PyControl {
         self.pacing_rate = if value.is_none() { None } else { Some(number(value, "pacing_rate", RATE_RANGE)?) };
         Ok(())
     }
-    /// Whether the window is below the threshold.
+    /// True if the window is below the threshold.
     #[getter]
     fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -223,12 +223,12 @@ impl PyControl {
 pub struct Budget {
     most: u64,
     total: u64,
-    /// What each flow has of the total.
+    /// Packets of the total, by flow.
     flows: Vec<u64>,
 }
 
 impl Budget {
-    /// For at most `most` packets.
+    /// A budget of at most `most` packets.
     pub const fn new(most: u64) -> Self {
         Self { most, total: 0, flows: Vec::new() }
     }
@@ -258,16 +258,17 @@ struct PyCongestionControl {
     flow: usize,
     object: Py<PyAny>,
     control: Py<PyControl>,
-    /// What the object's window has beyond the engine's: the fraction of a packet, and what the budget has no room for.
+    /// The object's window beyond the engine's, packets: the fraction of a packet, and the packets that the budget has
+    /// no room for.
     beyond: f64,
     /// The largest window that the budget had room for; none if it had room for what the object asked for.
     bound: Option<u32>,
     /// Packets in the budget's total.
     held: u64,
     shared: Shared,
-    /// Whether the class sets the window during recovery too.
+    /// The class sets the window during recovery too.
     full_control: bool,
-    /// Whether the class has methods of its own for these.
+    /// The class has methods of its own: `on_measure`, `on_state` or `on_undo`.
     measures: bool,
     hears_state: bool,
     undoes: bool,

@@ -123,7 +123,7 @@ impl PyPacket {
     const fn dscp(&self) -> u8 {
         self.dscp
     }
-    /// Whether it goes against its flow's data: an ACK, or what answers datagrams.
+    /// True if it goes against its flow's data: an ACK, or an answer to datagrams.
     #[getter]
     const fn is_ack(&self) -> bool {
         self.packet.has(Packet::ACK)
@@ -191,13 +191,13 @@ impl PyContext {
     const fn frame(&self) -> u64 {
         self.frame
     }
-    /// Whether what is held is within the limit.
+    /// True if the packets held are within the limit.
     #[getter]
     fn fits(&self) -> bool {
         let Backlog { packets, bytes } = self.books.backlog();
         self.bound.holds(packets, bytes.0)
     }
-    /// Whether the limit has room for this packet besides what is held.
+    /// True if the limit has room for this packet besides those held.
     fn has_room(&self, packet: &PyPacket) -> bool {
         let Backlog { packets, bytes } = self.books.backlog();
         self.bound.holds(packets + 1, bytes.0 + packet.size)

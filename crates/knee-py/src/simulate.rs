@@ -22,22 +22,22 @@ use std::time::Duration;
 /// Steps between two looks at whether to go on: some milliseconds of work.
 const STEPS: u64 = 100_000;
 
-/// The same with classes written in Python.
+/// Steps between two looks where classes are written in Python, which are slower.
 const PYTHON_STEPS: u64 = 2_000;
 
 /// How long a cancelled run is waited for. Nobody waits longer: some steps are long where there are a million flows.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// What the engine's thread and its caller share.
+/// State that the engine's thread and its caller share.
 #[derive(Default)]
 struct Shared {
     /// Simulated time, ns.
     now: AtomicU64,
     /// Simulated time at the end, ns; 0 before the specification is read.
     end: AtomicU64,
-    /// Whether to stop.
+    /// The run is to stop.
     cancel: AtomicBool,
-    /// What Python calls the engine's thread; 0 where it runs nothing of Python's.
+    /// Python's identifier of the engine's thread; 0 where it runs nothing of Python's.
     thread: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ struct Figures<'a> {
     threads: usize,
 }
 
-/// What a run gives: [`Figures`] in JSON, and its rows.
+/// The result of a run: [`Figures`] in JSON, and its rows.
 pub type Outcome = Result<(String, Rows), Failure>;
 
 /// Runs a specification in JSON to its end, with the interpreter free for others unless classes of Python's take

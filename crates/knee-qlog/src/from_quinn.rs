@@ -13,7 +13,7 @@ use std::io::{self, Write};
 /// Fields that are RTTs.
 const RTTS: [&str; 4] = ["min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance"];
 
-/// What is taken over of an event.
+/// The fields of an event that are taken over.
 #[derive(Serialize, Deserialize)]
 pub struct Event {
     name: String,
@@ -25,7 +25,7 @@ pub struct FromQuinn {
     log: Log,
     /// A record that is not complete.
     partial: Vec<u8>,
-    /// Whether its header has come.
+    /// The header of its records has come.
     begun: bool,
 }
 
@@ -41,7 +41,8 @@ impl FromQuinn {
             return Ok(());
         }
         let record = record.strip_prefix(&[RECORD_SEPARATOR]).unwrap_or(record);
-        // Of time and group, the first is known better, and the second is the same all through a file.
+        // The event's own time is left out, as the log's is more exact, and so is its group, the same all through a
+        // file.
         let Event { name, mut data } = serde_json::from_slice(record)?;
         let header = data.get_mut("header").and_then(Value::as_object_mut);
         if let Some(length) = header.and_then(|header| header.remove("length")) {

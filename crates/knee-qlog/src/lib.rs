@@ -42,19 +42,19 @@ struct Shared {
     out: Box<dyn Write + Send>,
     /// The time of events that come without one.
     now: Time,
-    /// By group.
+    /// The latest state of loss recovery, by group.
     states: BTreeMap<Option<u64>, String>,
-    /// What the packet acknowledges that quinn receives next.
+    /// Packet numbers that the packet quinn receives next acknowledges, as ranges.
     acked: Option<Vec<(u64, u64)>>,
     failed: Option<io::Error>,
 }
 
-/// What a file says of its connection.
+/// The description of a file's connection.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// The connection's name.
     pub title: &'a str,
-    /// What it is.
+    /// One line about the connection.
     pub description: &'a str,
     /// `QUIC` or `TCP`.
     pub protocol: &'a str,
@@ -151,8 +151,8 @@ impl Log {
         });
     }
 
-    /// What quinn writes its events into, for `TransportConfig::qlog_stream`. They get the time that
-    /// [`Log::set_time`] has said.
+    /// The stream that quinn writes its events into, for `TransportConfig::qlog_stream`. They get the time last set by
+    /// [`Log::set_time`].
     #[cfg(feature = "quinn")]
     pub fn quinn(&self) -> Option<QlogStream> {
         let mut config = QlogConfig::default();
@@ -199,7 +199,7 @@ mod tests {
     use qlog::events::quic::MetricsUpdated;
     use serde_json::Value;
 
-    /// What was written so far.
+    /// The bytes written so far.
     #[derive(Clone, Default)]
     pub struct Sink(Arc<Mutex<Vec<u8>>>);
 

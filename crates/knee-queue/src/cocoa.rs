@@ -164,7 +164,7 @@ pub(crate) struct FlowState {
     guard_end: Option<Time>,
     /// True once the buffer grew in this interval.
     enlarged: bool,
-    /// Since when nothing is queued.
+    /// When the queue last ran empty.
     idle_since: Option<Time>,
     /// Stay in the queue of the packet that left last.
     sojourn: Time,
@@ -238,7 +238,7 @@ impl Cocoa {
             return if standing > 0 { Admission::DropAndKeep(flow.buffer) } else { Admission::Drop };
         }
         if flow.enlarged {
-            // What was measured before belongs to another buffer.
+            // The length measured before belongs to another buffer.
             flow.longest.length = Time::ZERO;
         }
         let length = flow.end_interval(cx.now);

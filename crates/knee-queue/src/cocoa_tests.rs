@@ -215,7 +215,7 @@ fn what_each_of_a_few_flows_holds_is_noted_when_asked() {
     let mut held: Vec<_> = bench.cx.notes.iter().filter(|n| n.event == "backlog").map(|n| (n.flow, n.value)).collect();
     held.sort_by_key(|(flow, _)| *flow);
     assert_eq!(held, [(Some(0), 2.0), (Some(1), 2.0)]);
-    // Of nine flows none: nobody could see them apart, and a row for each would grow without bound.
+    // No rows for nine flows: nobody could see them apart, and a row for each would grow without bound.
     (2..9).for_each(|flow| assert_eq!(bench.come_to(flow, 2, 1), 1));
     bench.q.observe(&mut bench.cx);
     assert_eq!(bench.noted("backlog").len(), 2);

@@ -160,7 +160,7 @@ impl Controller {
             let before = self.vars;
             self.update(qdelay);
             if self.vars == before {
-                // The same input gives the same again.
+                // Further updates from the same input would change nothing.
                 self.next_update = now.floor_to(INTERVAL) + INTERVAL;
             }
         }

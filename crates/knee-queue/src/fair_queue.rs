@@ -258,7 +258,7 @@ impl<R: BufferRule> FairQueue<R> {
         some
     }
 
-    /// The next packets to send, at most `most`, as [`Queue::dequeue_run`].
+    /// The next packets to send, at most `most`, as [`Bursts::dequeue_run`].
     #[inline]
     fn next(&mut self, most: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         if self.backlog.packets == 0 {

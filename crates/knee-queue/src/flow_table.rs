@@ -11,7 +11,7 @@ use knee_core::{Time, Tuple};
 pub(crate) enum List {
     /// Came lately; served first.
     New,
-    /// In the round robin.
+    /// Served in the round robin, after the new ones.
     Old,
     /// Idle and remembered, longest idle first.
     Detached,
@@ -184,13 +184,13 @@ impl<S> Table<S> {
 }
 
 impl<S> Flow<S> {
-    /// Its list.
+    /// The list that the flow is on.
     #[inline]
     pub(crate) fn list(&self) -> List {
         self.list
     }
 
-    /// Its bucket.
+    /// The bucket of the hash that the flow has.
     #[inline]
     pub(crate) fn bucket(&self) -> u32 {
         self.bucket

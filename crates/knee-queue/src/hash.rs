@@ -14,7 +14,7 @@ pub(crate) struct FlowHash {
 }
 
 impl FlowHash {
-    /// With a perturbation from `rng`.
+    /// A hash with a perturbation drawn from `rng`.
     pub(crate) fn new(rng: &mut Rng) -> Self {
         Self { perturbation: rng.next_u64() }
     }
@@ -28,7 +28,7 @@ impl FlowHash {
         (h >> 32) as u32
     }
 
-    /// One of `n` buckets.
+    /// The bucket of a 5-tuple, from 0 to below `n`.
     #[inline]
     pub(crate) fn bucket(self, tuple: Tuple, n: u32) -> u32 {
         ((u64::from(self.hash(tuple)) * u64::from(n)) >> 32) as u32

@@ -425,7 +425,7 @@ impl Bench {
         if self.how.polled {
             for n in 1..=POLLS {
                 self.cx.now = end - span + span.mul_div(n, POLLS);
-                // The same rate again changes nothing.
+                // A resize to the rate in force changes nothing.
                 self.queue.resize(Resize::Rate(self.rate), &mut self.cx);
                 self.check()?;
             }

@@ -139,9 +139,9 @@ pub(crate) struct PieState {
 /// When the updates of a queue are due: first, and how long after each the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Updates {
-    /// The next one.
+    /// When the next update is due.
     pub(crate) next: Time,
-    /// From one to the next.
+    /// Time between two updates.
     pub(crate) period: Time,
 }
 
@@ -201,7 +201,7 @@ impl PieLaw {
         if self.beyond_one && next <= i128::from(u64::MAX) { clamped(next, u64::MAX) } else { clamped(next, ONE) }
     }
 
-    /// One update, with `backlog` bytes waiting.
+    /// Makes one update, with `backlog` bytes waiting.
     pub(crate) fn update(&self, state: &mut PieState, backlog: u64) {
         if self.estimates {
             state.qdelay_old = state.qdelay;
@@ -243,7 +243,7 @@ impl PieLaw {
             let before = *state;
             self.update(state, backlog);
             if *state == before {
-                // The same input gives the same again: the others change nothing either.
+                // Further updates from the same input change nothing.
                 due.next += (now - due.next).floor_to(due.period);
             }
             due.next += due.period;
@@ -482,8 +482,8 @@ pub(crate) mod tests {
         let law = law(&[("dq_rate_estimator", Value::Bool(true))]);
         assert_eq!(drained(&law, 1 << 14).drain_rate, 0, "the first packet leaves less than 16 KiB behind");
         // 32 KiB: the first packet begins a measurement, and 15 intervals later 16 KiB have left: in 1500 us, which are
-        // 23,437 ticks, so that the rate is 16,384 · 256 / 23,437 = 178.9, and the burst has that much less left. What
-        // waits is still 16 KiB: another measurement begins, and takes 16 intervals, 25,000 ticks: a sample of 167.
+        // 23,437 ticks, so that the rate is 16,384 · 256 / 23,437 = 178.9, and the burst has that much less left. The
+        // backlog is still 16 KiB: another measurement begins, and takes 16 intervals, 25,000 ticks: a sample of 167.
         let state = drained(&law, 1 << 15);
         assert_eq!(state.drain_rate, 178 - 22 + 20);
         assert_eq!(state.burst, ms(150) - 23_437 - 25_000);

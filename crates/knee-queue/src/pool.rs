@@ -46,7 +46,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// With nothing in it.
+    /// A queue without packets.
     pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, len: 0 };
 
     /// Packets in it.
@@ -63,7 +63,7 @@ impl Fifo {
 }
 
 impl Pool {
-    /// With nothing in it.
+    /// A pool without packets.
     pub(crate) const fn new() -> Self {
         Self { places: Vec::new(), nodes: Vec::new(), free: NONE, used: 0 }
     }

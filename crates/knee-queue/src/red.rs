@@ -290,7 +290,7 @@ impl Queue for Red {
 
     fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        // What could have left while idle is counted at the rate there was.
+        // Packets that could have left while idle are counted at the rate there was.
         if matches!(to, Resize::Rate(rate) if rate != self.bound.rate()) && self.idle_since.is_some() {
             self.avg = self.avg_at(cx.now);
             self.idle_since = Some(cx.now);

@@ -1,11 +1,11 @@
-//! What a controller costs for each ACK, in ns: quinn's own CUBIC, and knee's algorithms behind the adapter, in turn.
+//! Cost of a controller for each ACK, in ns: quinn's own CUBIC, and knee's algorithms behind the adapter, in turn.
 //!
 //! ```text
 //! cargo run --release -p knee-quic --example adapter_cost -- cubic reno lola bbr
 //! ```
 //!
-//! Each ACK acknowledges two packets, and two leave. One ACK in 5000 shows a loss. What the algorithm itself does is
-//! part of the cost. The medians of all turns are printed.
+//! Each ACK acknowledges two packets, and two leave. One ACK in 5000 shows a loss. The cost includes the algorithm
+//! itself. The medians of all turns are printed.
 
 use knee_core::Time;
 use knee_quic::proto::RttEstimator;

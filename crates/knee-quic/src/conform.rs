@@ -60,7 +60,7 @@ pub struct Estimators<R> {
 }
 
 impl<R: Copy> Estimators<R> {
-    /// Those that `make` makes.
+    /// No estimators yet; `make` makes them from least and smoothed RTT.
     pub const fn new(make: fn(Time, Time) -> R) -> Self {
         Self { known: BTreeMap::new(), make }
     }

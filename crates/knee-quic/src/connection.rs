@@ -43,7 +43,7 @@ pub fn endpoint_seed(seed: u64) -> [u8; 32] {
 pub struct Settings {
     /// Bytes of data that this end takes ahead of what is read.
     pub receive_window: u64,
-    /// The same of one stream.
+    /// Bytes of one stream that this end takes ahead of what is read.
     pub stream_receive_window: u64,
     /// Names the random numbers and identifiers of this end.
     pub seed: u64,
@@ -171,7 +171,7 @@ pub struct Updates {
     pub writable: bool,
     /// All that was written has been acknowledged.
     pub finished: bool,
-    /// It ended before that.
+    /// The reason for the connection's end, where that came before all was acknowledged.
     pub ended: Option<Ended>,
     /// Bytes of stream data that came, in any order.
     pub received: u64,

@@ -1,8 +1,8 @@
 //! A quinn controller that asks an algorithm of `knee-cc`.
 //!
-//! The way of an ACK: quinn reports each packet it acknowledges ([`Controller::on_ack`]), then the end of the
-//! ACK ([`Controller::on_end_acks`]): RTT and delivery rate are sampled, recovery may end, the algorithm measures and
-//! grows its window. What the ACK shows to be lost follows ([`Controller::on_congestion_event`]): at most once per
+//! The way of an ACK: quinn reports each packet it acknowledges ([`Controller::on_ack`]), then the end of the ACK
+//! ([`Controller::on_end_acks`]): RTT and delivery rate are sampled, recovery may end, the algorithm measures and grows
+//! its window. Packets that the ACK shows to be lost follow ([`Controller::on_congestion_event`]): at most once per
 //! round trip the algorithm sets its threshold, and the window comes down to it at once (RFC 9002, 7.3.2).
 //!
 //! Windows are counted in packets inside and in bytes outside; a packet is a datagram of the current MTU.
@@ -442,8 +442,8 @@ impl QuicController for Controller {
         metrics
     }
 
-    /// The same connection with an algorithm of its own that starts with the window reached. quinn copies controllers
-    /// to show them, and where a peer's port changes.
+    /// A copy with an algorithm of its own that starts with the window reached. quinn copies controllers to show them,
+    /// and where a peer's port changes.
     fn clone_box(&self) -> Box<dyn QuicController> {
         Box::new(Self {
             factory: self.factory.clone(),

@@ -124,7 +124,7 @@ macro_rules! end {
                     bytes += chunk.bytes.len() as u64;
                     self.arrived.note(chunk.offset, chunk.bytes.len() as u64);
                 }
-                // Whether the window is to be announced: the stack does so when it next transmits.
+                // The result says that the window is to be announced: the stack does so when it next transmits.
                 let _ = chunks.finalize();
                 bytes
             }

@@ -37,7 +37,7 @@ pub struct SentBurst {
 pub struct Counters {
     /// Packets delivered.
     pub delivered: u64,
-    /// Those of them with a CE mark that are known.
+    /// Delivered packets that are known to carry a CE mark.
     pub delivered_ce: u64,
     /// Packets lost.
     pub lost: u64,

@@ -18,7 +18,7 @@ const FINISHED: usize = 52;
 /// Kind and length of a flight.
 const FLIGHT_HEADER: usize = 3;
 
-/// Which flight is next.
+/// The next step of the handshake, at either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     WriteClientHello,
@@ -77,7 +77,7 @@ impl Flights {
         Ok((!parameters.is_empty()).then_some(parameters))
     }
 
-    /// Writes this end's next flight, if it is its turn. Whether new keys are to be had.
+    /// Writes this end's next flight, if it is its turn. Returns true if new keys are to be had.
     pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let (flight, new_keys, next) = match self.step {
             Step::WriteClientHello => (Some((CLIENT_HELLO, true)), false, Step::ReadServerHello),

@@ -51,7 +51,7 @@ impl Observed {
         }
     }
 
-    /// The same, which nobody watches.
+    /// A copy that nobody watches.
     #[must_use]
     pub fn unwatched(&self) -> Self {
         Self { watch: None, ..self.clone() }
@@ -88,7 +88,7 @@ impl Observed {
         self.newest = self.newest.max(Some(self.time(sent)));
     }
 
-    /// That was the last one of an ACK, after which `in_flight` bytes are in flight.
+    /// The last acknowledged packet of an ACK was taken; `in_flight` bytes are in flight after it.
     pub fn on_end_acks(&mut self, now: Instant, in_flight: u64, metrics: Metrics) {
         self.view.now = self.time(now);
         self.in_flight = in_flight;

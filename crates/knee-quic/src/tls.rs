@@ -22,7 +22,7 @@ pub struct Configs {
     pub server: ServerConfig,
 }
 
-/// The same for all connections of this process.
+/// The configurations that all connections of this process share, made at first use.
 pub static CONFIGS: LazyLock<Configs> =
     LazyLock::new(|| make().expect("rustls takes the certificate and the TLS version that are made for it"));
 

@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a controller answers to `steps`, after each of them.
+/// Window and pacing rate of a controller after each of `steps`.
 fn play(name: &str, base: Instant, steps: &[Step]) -> Vec<(u64, Option<u64>)> {
     let watch = Arc::new(Watch::default());
     let control = Arc::new(Control::named(name).unwrap().watched(watch.clone()));

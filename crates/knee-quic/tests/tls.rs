@@ -1,4 +1,4 @@
-//! What encryption changes: bytes. Sizes and times of datagrams are the same from run to run, and the same as without
+//! Encryption changes bytes alone. Sizes and times of datagrams are the same from run to run, and the same as without
 //! it.
 
 use knee_core::Time;
@@ -72,7 +72,7 @@ fn without_encryption_datagrams_have_the_same_sizes_and_times() {
     assert_eq!(with.len(), without.len());
 }
 
-/// What is lost of a handshake is sent again in pieces of the same sizes too.
+/// Lost parts of a handshake are sent again in pieces of the same sizes too.
 #[test]
 fn so_have_those_of_a_handshake_that_loses_any_one_of_its_datagrams() {
     for lost in 1..12 {

@@ -13,7 +13,7 @@ const HEADERS: u64 = 28;
 struct Path {
     ns_per_byte: u64,
     delay: Time,
-    /// What may wait in the buffer, bytes.
+    /// Bytes that may wait in the buffer.
     limit: u64,
     free_at: Time,
     on_the_way: VecDeque<(Time, Datagram)>,

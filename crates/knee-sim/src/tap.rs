@@ -9,8 +9,8 @@ use knee_tcp::sender::{AckInfo, Sender};
 pub trait Tap: Send {
     /// A sender sends a packet at `at`.
     fn sent(&mut self, at: Time, id: ConnectionId, packet: &Packet);
-    /// A packet reaches the sender at `at`, with this ACK, or without one if its flow is UDP's. It left the receiver,
-    /// or the last link on its path back if there is one, at `packet.at`.
+    /// A packet reaches the sender at `at`, with this ACK, or without one if its flow is UDP's. It left the receiver at
+    /// `packet.at`; behind several links on its path back, that is when it came to the last of them.
     fn received(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: Option<&AckInfo>);
     /// A TCP sender has taken an ACK, or one of its timers has fired, at `at`. What it sends for that follows.
     fn updated(&mut self, _at: Time, _id: ConnectionId, _sender: &Sender) {}

@@ -4,7 +4,9 @@ use crate::networks::{MS, S, flow, link, spec};
 use knee_cc::{Ack, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family, Needs};
 use knee_sim::{Own, OwnMake, Simulation};
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
 /// Its window.
 const WINDOW: u32 = 7;
@@ -63,4 +65,42 @@ fn an_algorithm_of_ones_own_runs_the_flows_that_name_it_and_no_other() {
         assert!(windows.len() > 10 && fixed == [0, 2].contains(&i), "{i}: {windows:?}");
     }
     assert_eq!(rows.completions.len(), 2);
+}
+
+/// An algorithm that runs on one thread alone.
+#[derive(Clone)]
+struct Homely {
+    home: ThreadId,
+    /// True once another thread has called one.
+    elsewhere: Arc<AtomicBool>,
+}
+
+impl CongestionControl for Homely {
+    fn on_ack(&mut self, _: &Ack, _: &mut Control) {
+        if thread::current().id() != self.home {
+            self.elsewhere.store(true, Relaxed);
+            panic!("away from home");
+        }
+        // So that this thread does not visit all flows before another one begins.
+        for _ in 0..1_000 {
+            if !self.elsewhere.load(Relaxed) {
+                thread::yield_now();
+            }
+        }
+    }
+
+    fn on_congestion(&mut self, _: &Congestion, _: &mut Control) {}
+}
+
+#[test]
+#[should_panic(expected = "away from home")]
+fn a_panic_keeps_its_message_on_whichever_thread_it_happens() {
+    let flows: Vec<_> = (0..16).map(|_| flow("homely", 20 * MS, 0, S)).collect();
+    let spec = serde_json::from_value(spec(S, &[link(100_000_000, &json!({"packets": 1000}))], &flows)).unwrap();
+    let homely = Homely { home: thread::current().id(), elsewhere: Arc::default() };
+    let make = move |_: &_, _: &_, _: usize| Box::new(homely.clone()) as Box<dyn DynCongestionControl>;
+    let own = Own { name: "homely".into(), entry: &ENTRY, make: OwnMake::Algorithm(Arc::new(make)) };
+    let mut simulation = Simulation::with_own(&spec, &[own]).unwrap();
+    assert_eq!(simulation.threads_for(2, 1), 2);
+    simulation.run().unwrap();
 }

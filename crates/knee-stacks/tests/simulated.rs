@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const SECOND: u64 = 1_000_000_000;
 /// The link's, Mbit/s.
 const RATE: f64 = 20.0;
-/// Of IP packets with 1452 bytes of UDP payload, the least part that is stream data.
+/// The least part of IP packets with 1452 bytes of UDP payload that is stream data.
 const PAYLOAD: f64 = 0.94;
 
 /// The figures of flows with these controllers over 30 s, after 5 s; those whose name has a colon go over QUIC. The

@@ -1,6 +1,6 @@
-//! A TUN device in a network namespace. What is read and written are packets as a wire would carry them, of 1500 bytes
-//! at most. The kernel hands over TCP's bursts in one piece, as to a network card, and the device cuts them: the kernel
-//! would do so while it sends, which it often does as it takes an ACK that the switch writes.
+//! A TUN device in a network namespace. It reads and writes packets as a wire would carry them, of 1500 bytes at most.
+//! The kernel hands over TCP's bursts in one piece, as to a network card, and the device cuts them: the kernel would do
+//! so while it sends, which it often does as it takes an ACK that the switch writes.
 
 use crate::config::Side;
 use rustix::io::Errno;
@@ -33,10 +33,10 @@ pub struct Device {
     tun: SyncDevice,
     /// The packet that the kernel handed over last.
     burst: Box<[u8]>,
-    /// The packets that it was cut into, and their sizes.
+    /// The packets that the burst was cut into, and their sizes.
     packets: Vec<[u8; ROOM]>,
     sizes: [usize; PACKETS],
-    /// Those of them that have not been read.
+    /// Indices of the packets that have not been read.
     unread: Range<usize>,
 }
 

@@ -45,7 +45,7 @@ pub struct Effort {
     pub refused: u64,
     /// Processor time, s.
     pub processor_s: f64,
-    /// As the switch's.
+    /// Scheduling priority of the thread, in words, as of the switch's.
     pub priority: &'static str,
 }
 

@@ -9,9 +9,9 @@
 //! [`network`] is their path, [`book`] keeps account of flows, [`report`] makes rows and figures, [`ferry`] is the
 //! loop.
 //!
-//! TCP's endpoints are the kernel's sockets, which other programs open. Those of QUIC flows run here, on a thread
-//! outside the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the namespaces,
-//! and [`account`] is what the switch sees of them.
+//! TCP's endpoints are the kernel's sockets, which other programs open. The endpoints of QUIC flows run here, on a
+//! thread outside the loop: [`endpoints`] drives them, [`socket`] is where their datagrams leave and arrive in the
+//! namespaces, and [`account`] is the switch's view of them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 

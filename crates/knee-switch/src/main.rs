@@ -91,7 +91,7 @@ struct IdleThread {
     give: Sender<(Endpoints, Clock, Time)>,
 }
 
-/// The same at work.
+/// The thread of the endpoints at work.
 struct RunningThread(JoinHandle<Option<Effort>>);
 
 impl IdleThread {

@@ -124,7 +124,7 @@ impl SwitchNetwork {
                 books: spec.flows.iter().map(|_| Book::default()).collect(),
                 store: Store::default(),
             },
-            // What is on a link at the end has left it by the machine's clock.
+            // Packets on a link at the end have left it by the machine's clock.
             recorder: Recorder::new(spec, Time::MAX),
             driver: Driver::new(agenda),
             out: Vec::new(),
@@ -150,7 +150,7 @@ impl SwitchNetwork {
     /// A packet came from a side's device at `now`: its bytes are in the free slot of the store.
     pub fn ingress(&mut self, side: usize, bytes: usize, now: Time) {
         let mut packet = Packet { payload: self.accounts.store.take(), size: index_u16(bytes), ..Packet::default() };
-        // What was due before comes before: the network's clock never goes back.
+        // Events that were due earlier come first: the network's clock never goes back.
         while self.next() <= now {
             self.step();
         }
@@ -195,7 +195,8 @@ impl SwitchNetwork {
     /// The port that tells the connections of a flow apart.
     fn connection(&self, flow: usize, header: &Header) -> u16 {
         if self.program == Some(flow) {
-            // The same in both directions, and another one for each port of a program that talks to one server.
+            // This number is the same in both directions, and another one for each port of a program that talks to one
+            // server.
             return header.from ^ header.to;
         }
         if usize::from(header.to.wrapping_sub(self.port)) == flow { header.from } else { header.to }

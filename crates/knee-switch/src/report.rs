@@ -1,6 +1,6 @@
-//! Rows of time series and figures, in the simulator's form. What only the kernel knows of TCP flows (window, smoothed
-//! RTT, pacing rate, state) is left out here: NaN in rows, none in figures. The endpoints of QUIC flows are ours, and
-//! tell.
+//! Rows of time series and figures, in the simulator's form. State of TCP flows that only the kernel knows (window,
+//! smoothed RTT, pacing rate, state) is left out here: NaN in rows, none in figures. The endpoints of QUIC flows are
+//! ours and report it.
 
 use crate::endpoints::Effort;
 use crate::header::Header;
@@ -30,7 +30,7 @@ pub struct Outcome {
 /// Figures of a run apart from its rows.
 #[derive(Serialize)]
 pub struct RunReport {
-    /// In the form of the simulator's.
+    /// Figures in the simulator's form.
     pub output: Output,
     /// How the machine did.
     #[serde(flatten)]

@@ -55,7 +55,7 @@ impl Socket {
     pub fn receive(&self, buffers: &mut Buffers, mut take: impl FnMut(SocketAddr, Datagram)) -> usize {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let mut slices: Vec<IoSliceMut<'_>> = buffers.0.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-        // What waits besides datagrams are errors of earlier ones, such as a path that is not there yet.
+        // Errors of earlier datagrams wait beside datagrams, such as a path that is not there yet.
         let Ok(count) = self.state.recv((&self.udp).into(), &mut slices, &mut metas) else { return 0 };
         for (buffer, meta) in buffers.0.iter().zip(&metas[..count]) {
             let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));

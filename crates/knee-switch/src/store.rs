@@ -1,5 +1,5 @@
-//! The bytes of the packets inside. What queues and links move are [`knee_core::Packet`]s, whose payload is the slot
-//! where the bytes are.
+//! The bytes of the packets inside. Queues and links move [`knee_core::Packet`]s, whose payload is the slot where the
+//! bytes are.
 
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Payload};

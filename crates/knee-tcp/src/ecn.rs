@@ -2,7 +2,7 @@
 
 use knee_core::Packet;
 
-/// What a receiver tells of CE marks.
+/// The receiver's feedback of CE marks to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
     /// ACKs echo a mark until the sender reports that it reduced its window (RFC 3168, 6.1).
@@ -18,26 +18,26 @@ pub enum Feedback {
 pub struct Ecn {
     /// Flags of data packets: none, [`Packet::ECT`], or that and [`Packet::L4S`].
     pub codepoint: u8,
-    /// Those of SYN and SYN-ACK: of `codepoint` where the algorithm needs ECN, else none.
+    /// Flags of SYN and SYN-ACK: `codepoint` where the algorithm needs ECN, else none.
     pub handshake: u8,
-    /// What the receiver tells.
+    /// The receiver's feedback of CE marks.
     pub feedback: Feedback,
 }
 
 impl Ecn {
-    /// Not used.
+    /// No ECN.
     pub const OFF: Self = Self { codepoint: 0, handshake: 0, feedback: Feedback::Classic };
-    /// As RFC 3168 has it.
+    /// ECT(0) with the feedback of RFC 3168.
     pub const CLASSIC: Self = Self { codepoint: Packet::ECT, ..Self::OFF };
-    /// As DCTCP has it (RFC 8257, 3.2), which needs it.
+    /// ECT(0) with DCTCP's feedback (RFC 8257, 3.2), for algorithms that need it.
     pub const PER_PACKET: Self = Self { feedback: Feedback::PerPacket, ..Self::CLASSIC.needed() };
     /// ECT(0) with accurate feedback (RFC 9768).
     pub const ACCURATE: Self = Self { feedback: Feedback::Accurate, ..Self::CLASSIC };
     /// As L4S requires (RFC 9331, 4.1 and 4.2).
     pub const L4S: Self = Self { codepoint: Packet::ECT | Packet::L4S, ..Self::ACCURATE };
 
-    /// The same for an algorithm that needs ECN: SYN and SYN-ACK are ECN-capable too, so that a queue that marks does
-    /// not keep the flow from connecting (Linux's `INET_ECN_xmit`).
+    /// Makes SYN and SYN-ACK ECN-capable as well, for an algorithm that needs ECN: a queue that marks then does not
+    /// keep the flow from connecting (Linux's `INET_ECN_xmit`).
     #[must_use]
     pub const fn needed(self) -> Self {
         //= RFC 8257, 3.6 (departs: RSTs are not simulated)
@@ -45,7 +45,7 @@ impl Ecn {
         Self { handshake: self.codepoint, ..self }
     }
 
-    /// Whether data packets are ECN-capable.
+    /// True if data packets are ECN-capable.
     pub const fn is_on(self) -> bool {
         self.codepoint != 0
     }
@@ -75,19 +75,19 @@ impl Ecn {
         accept | self.handshake
     }
 
-    /// Whether ACKs carry a counter of marks.
+    /// True if ACKs carry a counter of marks.
     pub const fn is_accurate(self) -> bool {
         matches!(self.feedback, Feedback::Accurate)
     }
 
-    /// Whether the sender reports a reduced window with CWR. Accurate ECN uses that bit otherwise.
+    /// True if the sender reports a reduced window with CWR. Accurate ECN uses that bit otherwise.
     pub const fn reports_reductions(self) -> bool {
         //= RFC 9768, 3.1.5
         //# MUST NOT set CWR to indicate that it has received and responded to indications of congestion.
         self.is_on() && !self.is_accurate()
     }
 
-    /// Whether retransmissions and pure ACKs are ECN-capable too, as in Linux where feedback is accurate or the
+    /// True if retransmissions and pure ACKs are ECN-capable too, as in Linux where feedback is accurate or the
     /// algorithm needs ECN: a queue that marks early would drop them. Else they are not (RFC 3168, 6.1.4 and 6.1.5).
     const fn is_on_all(self) -> bool {
         self.is_accurate() || self.handshake != 0

@@ -5,8 +5,8 @@ use crate::sender::Sender;
 use crate::timer::{Clock, Timer};
 use knee_core::Time;
 
-/// TCP's receiver and sender. What the usual packet and ACK need lies together: the receiver, and the sender's first
-/// cache lines.
+/// TCP's receiver and sender. The fields that the usual packet and ACK need lie together: the receiver, and the
+/// sender's first cache lines.
 #[repr(C)]
 #[derive(Clone)]
 pub struct TcpEnds {

@@ -1,9 +1,8 @@
 //! The receiving end of a TCP connection, as Linux's: reassembly, SACK and D-SACK blocks, delayed, quick and
 //! compressed ACKs, ECN echo, receive offload.
 //!
-//! What a data packet goes through: it joins `rcv_nxt` or the out-of-order ranges; then an ACK leaves at once (second
-//! segment in a row, quick-ACK mode, a gap filled, a duplicate), or after the delayed-ACK time, or with the next
-//! compressed SACK.
+//! A data packet joins `rcv_nxt` or the out-of-order ranges; then an ACK leaves at once (second segment in a row,
+//! quick-ACK mode, a gap filled, a duplicate), or after the delayed-ACK time, or with the next compressed SACK.
 //!
 //! Source: Linux net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_event_data_recv`, `__tcp_ack_snd_check`) and
 //! tcp_output.c (`tcp_send_delayed_ack`); RFC 2018, RFC 2883, RFC 5681 4.2.
@@ -68,7 +67,7 @@ impl Reply {
 /// An ACK that leaves, with all that few of them have.
 #[derive(Clone, Copy, Debug)]
 pub struct FullReply {
-    /// What each ACK has.
+    /// Fields that every ACK has.
     pub reply: Reply,
     /// Bytes of the next segment expected that are acknowledged too.
     pub part: u16,
@@ -77,7 +76,7 @@ pub struct FullReply {
 }
 
 impl FullReply {
-    /// Whether a [`Reply`] is all there is.
+    /// True if a [`Reply`] is all there is.
     pub const fn is_bare(&self) -> bool {
         self.part == 0 && self.blocks.is_empty()
     }
@@ -92,7 +91,7 @@ impl FullReply {
         u16::try_from(blocks.iter().map(|(start, end)| end - start).sum::<u64>()).unwrap_or(0)
     }
 
-    /// As the sender sees it.
+    /// The ACK's fields as the sender reads them.
     pub fn info(&self) -> AckInfo<'_> {
         let Reply { seq, tsecr, flags } = self.reply;
         AckInfo { seq, part: self.part, blocks: self.blocks.as_slice(), dsack: self.blocks.dsack(), tsecr, flags }
@@ -131,19 +130,19 @@ pub struct Receiver {
     rcv_nxt: u64,
     /// Last segment acknowledged (Linux's `rcv_wup`).
     acked: u64,
-    /// What has come beyond a gap, or twice and is still to be reported; mostly nothing.
+    /// Segments that arrived beyond a gap, and duplicates still to be reported; mostly `None`.
     disorder: Option<Box<Disorder>>,
     /// TSval to echo: of the last segment that started at or before the last one acknowledged (RFC 7323, 4.3).
     ts_recent: u32,
     quick_acks: u8,
     ack_now: bool,
     ecn: Ecn,
-    /// Whether ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and
-    /// accurate ECN: whether the last packet was marked.
+    /// ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and accurate ECN:
+    /// while the last packet was marked.
     echo: bool,
     /// Packets that came with a mark, with accurate ECN; its low three bits are sent.
     ce_count: u8,
-    /// Of those the ones that no ACK has reported yet.
+    /// Marks counted in `ce_count` that no ACK has reported yet.
     ce_untold: u8,
     /// The window as far as it has grown, in bytes (Linux's `rcv_ssthresh`).
     window: u64,
@@ -243,10 +242,10 @@ impl Receiver {
         false
     }
 
-    /// Whether receive offload holds the packet, the next one in order (net/core/gro.c). It holds segments for
+    /// Returns true if receive offload holds the packet, the next one in order (net/core/gro.c). It holds segments for
     /// `receive_offload` from the first one on, which stands for the time between two interrupts. One that is short,
-    /// ends a write or fills 64 KiB is handed up at once with all before it, and so is a packet that a gap follows.
-    /// TCP takes all that as one packet of more than a segment, which it acknowledges at once.
+    /// ends a write or fills 64 KiB is handed up at once with all before it, and so is a packet that a gap follows. TCP
+    /// takes all that as one packet of more than a segment, which it acknowledges at once.
     #[cold]
     fn joins(&mut self, packet: &Packet, now: Time, config: &Config) -> bool {
         let full = packet.size < MTU || packet.has(Packet::PSH) || self.rcv_nxt - self.acked >= MAX_JOINED;
@@ -325,8 +324,8 @@ impl Receiver {
         at_once
     }
 
-    /// Whether the compressed SACK has to leave before this packet is taken, so that every block is reported. The
-    /// packet itself is then acknowledged with the next one: as in Linux, the ACK that leaves counts as its own.
+    /// Returns true if the compressed SACK has to leave before this packet is taken, so that every block is reported.
+    /// The packet itself is then acknowledged with the next one: as in Linux, the ACK that leaves counts as its own.
     pub fn flushes_before(&mut self, packet: &Packet) -> bool {
         self.disorder.is_some() && self.flushes_disorder(packet)
     }
@@ -383,7 +382,8 @@ impl Receiver {
         }
     }
 
-    /// The same where the delay is not the usual one, or will not be. The kernel counts ticks.
+    /// Adapts the delay where it is not the usual one, or will not be, to the time since `last`. The kernel counts
+    /// ticks.
     #[inline(never)]
     fn adapt_ato_to(&mut self, last: Time, now: Time, config: &Config, base_rtt: Time) {
         let (clock, min) = (&config.clock, config.delayed_ack);
@@ -428,7 +428,7 @@ impl Receiver {
         }
     }
 
-    /// Whether an ACK for what came before has to leave before an ECN-capable data packet is taken, since per-packet
+    /// True if an ACK for earlier segments has to leave before an ECN-capable data packet is taken, since per-packet
     /// echoes would otherwise be mixed.
     pub fn echoes_apart(&self, packet: &Packet) -> bool {
         //= RFC 8257, 3.2
@@ -511,7 +511,7 @@ impl Receiver {
         Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo | self.ecn.of_acks() }
     }
 
-    /// Whether something is to be done besides sending the ACK: it carries SACK blocks, or the receiver misbehaves.
+    /// True if there is more to do than to send the bare ACK: it carries SACK blocks, or the receiver misbehaves.
     pub const fn is_disturbed(&self) -> bool {
         self.disorder.is_some()
     }
@@ -526,7 +526,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the ACK carries SACK blocks.
+    /// True if the ACK carries SACK blocks.
     fn has_blocks(&self) -> bool {
         self.disorder.as_ref().is_some_and(|disorder| disorder.has_blocks())
     }

@@ -1,9 +1,9 @@
-//! What applications put on record.
+//! Records of the events that applications complete.
 
 use bytemuck::{Pod, Zeroable};
 use knee_core::Time;
 
-/// What has been completed.
+/// The kind of a completed event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum What {
@@ -51,7 +51,7 @@ pub struct Completion {
 const _: () = assert!(size_of::<Completion>() == 40);
 
 impl Completion {
-    /// What began at `started` and is complete at `now`, of flow 0.
+    /// A record of flow 0 for an event that began at `started` and is complete at `now`, with `bytes` of payload.
     pub fn new(what: What, started: Time, now: Time, bytes: u64, value: f64) -> Self {
         let (t_s, started_s) = (now.as_secs_f64(), started.as_secs_f64());
         Self { t_s, started_s, value, bytes, flow: 0, what: what as u32 }

@@ -1,4 +1,4 @@
-//! What sends datagrams: constant and on-off sources, recorded packets, calls with an encoder that adapts, probes.
+//! Sources of datagrams: constant and on-off sources, recorded packets, calls with an encoder that adapts, probes.
 //!
 //! A [`Source`] says when a datagram leaves and how large it is; a [`Reception`] is what the receiver learns from those
 //! that arrive. Neither knows of packets or sockets.
@@ -135,7 +135,7 @@ fn check_udp(given: &Given) -> Result<(), Conflict> {
 /// Bytes of the IPv4 and UDP headers.
 pub const HEADERS: u16 = 28;
 
-/// What a source of datagrams does next.
+/// The next act of a source of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It sends a datagram of this size, in bytes as an IP packet, now.
@@ -151,22 +151,22 @@ pub struct Arrival {
     pub number: u64,
     /// When it arrived.
     pub at: Time,
-    /// Whether it was marked CE.
+    /// It was marked CE.
     pub ce: bool,
 }
 
 /// When a receiver reports: whichever comes first.
 #[derive(Clone, Copy, Debug)]
 pub struct Reports {
-    /// This long after the first datagram since the last report.
+    /// Time after the first datagram since the last report.
     pub interval: Time,
-    /// After this many datagrams.
+    /// Datagrams since the last report.
     pub packets: usize,
 }
 
 /// The sending end.
 pub trait Source: Send + CloneSource {
-    /// What it does now, called from its flow's start on, and again after each datagram and at each time it waits for.
+    /// The next act, asked for from its flow's start on, and again after each datagram and at each time it waits for.
     fn next(&mut self, now: Time) -> Next;
 
     /// When the receiver reports which datagrams have arrived. `None` if it does not.

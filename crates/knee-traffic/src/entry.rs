@@ -20,14 +20,14 @@ pub struct Entry {
     pub tables: &'static [Table],
     /// The keys that a scenario must give: the declared default of a parameter is an example then.
     pub required: &'static [&'static str],
-    /// Whether the application sits where the flow's data goes to, and asks for it.
+    /// The application sits where the flow's data goes to, and asks for it.
     pub pulls: bool,
-    /// Whether the other end sends each datagram back at once.
+    /// The other end sends each datagram back at once.
     pub echoes: bool,
-    /// Whether it also runs over the sockets of a real kernel.
+    /// It also runs over the sockets of a real kernel.
     pub sockets: bool,
-    /// Whether each connection carries one message, which is written as it opens and has no answer. Connections then
-    /// meet only in the network, and the simulator visits them in batches.
+    /// Returns true if each connection carries one message, which is written as it opens and has no answer. Connections
+    /// then meet only in the network, and the simulator visits them in batches.
     pub independent: fn(&Given) -> bool,
     /// Rejects parameters that contradict each other.
     pub check: fn(&Given) -> Result<(), Conflict>,
@@ -47,7 +47,7 @@ pub enum Make {
 }
 
 impl Entry {
-    /// Whether it goes in datagrams, not over connections.
+    /// True if it goes in datagrams, not over connections.
     pub const fn sends_datagrams(&self) -> bool {
         matches!(self.make, Make::Source(_))
     }

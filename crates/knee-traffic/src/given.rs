@@ -82,13 +82,13 @@ fn from_json<T: DeserializeOwned>(json: &Json) -> Result<T, String> {
 /// All parameters of a kind of traffic: the given ones, and the defaults of the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
-    /// Those that are single values.
+    /// Parameters that are single values.
     pub params: Params,
     tables: Vec<(&'static str, Content)>,
 }
 
 impl From<Params> for Given {
-    /// Without tables.
+    /// Parameters without tables.
     fn from(params: Params) -> Self {
         Self { params, tables: Vec::new() }
     }

@@ -1,5 +1,5 @@
-//! Laws that hold for every application over connections, on random specifications and paths. What an application must
-//! not do, the [`Ideal`] net checks itself.
+//! Laws that hold for every application over connections, on random specifications and paths. The [`Ideal`] net itself
+//! checks that an application does nothing forbidden.
 
 use knee_core::packet::MTU;
 use knee_core::testing::{Source as Bytes, fuzz};
@@ -41,7 +41,7 @@ fn completes_what_it_begins(spec: &TrafficSpec, path: (u64, u64, u64, u64)) -> R
             prop_assert_eq!(count(What::Segment), net.exchanges.len());
             prop_assert!(count(What::Startup) <= 1 && net.opened() == 1);
         }
-        // What it puts on record is its own business, but nothing is there twice.
+        // Any other application records what it likes, but nothing is there twice.
         _ => prop_assert!(net.records.len() <= net.exchanges.len() + net.opened()),
     }
     let stop_s = stop as f64 / 1e3;

@@ -1,11 +1,11 @@
-//! What applications send.
+//! Applications, and the data that they send.
 //!
-//! An [`Application`] runs at one end of a flow's path, opens connections and exchanges messages over them. What
-//! carries them out is a [`Net`]: the simulator, or real sockets in a real kernel. So one application runs everywhere,
-//! and means the same. Applications that send datagrams are in [`datagrams`].
+//! An [`Application`] runs at one end of a flow's path, opens connections and exchanges messages over them. A [`Net`]
+//! carries them out: the simulator, or real sockets in a real kernel. So one application runs everywhere, and means the
+//! same. Applications that send datagrams are in [`datagrams`].
 //!
-//! What a message goes through: the application calls [`Net::exchange`]; the bytes go to the other end, which answers,
-//! once it has all of them, with as many as it was asked for; the application learns of the end of it
+//! An exchange in steps: the application calls [`Net::exchange`]; the bytes go to the other end, which answers, once it
+//! has all of them, with as many as it was asked for; the application learns of the end of it
 //! ([`Application::on_complete`]) and puts it on record ([`Net::record`]).
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
@@ -55,14 +55,14 @@ pub struct Exchange {
     pub service: Time,
 }
 
-/// What an application asks of the ground it runs on.
+/// An application's access to the ground it runs on: time, connections, exchanges, records.
 pub trait Net {
     /// The time.
     fn now(&self) -> Time;
     /// Opens a connection to the other end; [`Application::on_connected`] follows, or nothing does.
     fn open(&mut self) -> Conn;
-    /// Starts an exchange on a connection that is open or being opened. Those of one connection go one after the other
-    /// in each direction and complete in their order.
+    /// Starts an exchange on a connection that is open or being opened. Exchanges of one connection go one after the
+    /// other in each direction and complete in their order.
     fn exchange(&mut self, conn: Conn, exchange: Exchange);
     /// Closes a connection, once all exchanges on it are complete.
     fn close(&mut self, conn: Conn);

@@ -70,7 +70,7 @@ pub const ENTRY: Entry = Entry {
 choice! {
     /// A TLS handshake before the first request of a connection.
     pub enum Tls {
-        /// None.
+        /// No TLS: requests in clear.
         None = "none",
         /// One round trip (RFC 8446).
         V13 = "1.3",
@@ -138,7 +138,7 @@ struct Page {
     waiting: VecDeque<u64>,
     /// Requests that are not answered.
     running: u32,
-    /// Whether the first object has not come, without which the others are unknown.
+    /// The first object has not come, without which the others are unknown.
     first: bool,
 }
 

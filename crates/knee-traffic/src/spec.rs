@@ -55,22 +55,22 @@ impl TrafficSpec {
         self.resolved().is_some_and(|(entry, given)| property(entry, given))
     }
 
-    /// Whether it goes in datagrams, not over connections.
+    /// True if it goes in datagrams, not over connections.
     pub fn is_datagrams(&self) -> bool {
         self.is(|entry, _| entry.sends_datagrams())
     }
 
-    /// Whether the other end sends each datagram back: see [`Entry::echoes`].
+    /// True if the other end sends each datagram back: see [`Entry::echoes`].
     pub fn echoes(&self) -> bool {
         self.is(|entry, _| entry.echoes)
     }
 
-    /// Whether its connections meet only in the network: see [`Entry::independent`].
+    /// True if its connections meet only in the network: see [`Entry::independent`].
     pub fn has_independent_connections(&self) -> bool {
         self.is(|entry, given| (entry.independent)(given))
     }
 
-    /// Whether the application sits where the flow's data goes to: see [`Entry::pulls`].
+    /// True if the application sits where the flow's data goes to: see [`Entry::pulls`].
     pub fn pulls(&self) -> bool {
         self.is(|entry, _| entry.pulls)
     }

@@ -6,7 +6,7 @@ use knee_core::{Bytes, Rate, Time};
 
 use crate::{Application, Completion, Conn, Exchange, Net, What};
 
-/// What happens on the path.
+/// An event on the path.
 enum Event {
     Connected(Conn),
     Complete(Conn),
@@ -34,9 +34,9 @@ pub struct Ideal {
     events: BTreeMap<(Time, u64), Event>,
     number: u64,
     wake: Option<Time>,
-    /// What the application has put on record.
+    /// Records of the application, in the order in which they were made.
     pub records: Vec<Completion>,
-    /// What it has asked for: when, where, what.
+    /// Exchanges asked for: when, on which connection, of which sizes.
     pub exchanges: Vec<(Time, Conn, Exchange)>,
     /// How often it was woken.
     pub wakes: u64,

@@ -59,7 +59,7 @@ pub struct Transfers {
     began: Time,
     /// When the next transfer starts. `None` if there are no more.
     next: Option<Time>,
-    /// Those on connections of their own.
+    /// Transfers on connections of their own.
     running: BTreeMap<Conn, Transfer>,
     /// Where all go over one connection: that connection once it exists, and what is on it, oldest first.
     line: Option<Line>,

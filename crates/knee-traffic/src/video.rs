@@ -95,7 +95,7 @@ struct Video {
     settings: Settings,
     conn: Option<Conn>,
     player: Player,
-    /// What has not been asked for; [`Time::MAX`] where the video is endless.
+    /// Length of the video not asked for yet; [`Time::MAX`] where the video is endless.
     left: Time,
     /// The segment that is asked for.
     fetching: Option<Fetch>,
@@ -113,7 +113,7 @@ struct Fetch {
     bytes: u64,
 }
 
-/// What plays, in simulated time.
+/// The player and its buffer, in simulated time.
 #[derive(Clone)]
 struct Player {
     state: State,

@@ -90,7 +90,7 @@ pub extern "C" fn steer(at: f64, rate: f64) {
     });
 }
 
-/// Whether each packet is put on record (table 4).
+/// Puts each packet on record from now on (table 4), or none where `on` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn record_packets(on: u32) {
     SESSION.with_borrow(|session| {

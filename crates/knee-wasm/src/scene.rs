@@ -22,7 +22,7 @@ pub struct Scene {
     pub loss: f64,
     /// Name of the queue discipline.
     pub queue: String,
-    /// Whether flows use ECN where their algorithm does not ask for it.
+    /// Flows use ECN where their algorithm does not ask for it.
     pub ecn: bool,
     /// Simulated time.
     pub duration: u64,
@@ -100,7 +100,7 @@ pub enum SceneError {
     /// There is no such algorithm or queue discipline.
     #[error("there is no {what} `{found}` here; there are {known}")]
     Unknown {
-        /// What.
+        /// Kind of the entry.
         what: &'static str,
         /// The name.
         found: String,
@@ -140,7 +140,7 @@ pub fn ranges() -> Value {
     })
 }
 
-/// Whether a queue discipline's capacity is given in packets.
+/// True if a queue discipline's capacity is given in packets.
 pub fn takes_packets(queue: &str) -> bool {
     !["bfifo"].contains(&queue)
 }
@@ -349,7 +349,7 @@ const CALL_RATES: [u64; 3] = [100_000, 300_000, 2_500_000];
 /// Pictures per second of a call.
 const CALL_FPS: f64 = 30.0;
 
-/// Whether a flow with this algorithm may use ECN or not: some need it, and no file says so again.
+/// True if a flow with this algorithm may use ECN or not: some need it, and no file says so again.
 fn may_choose_ecn(cc: &str) -> bool {
     knee_cc::find(cc).is_some_and(|entry| entry.needs.ecn == knee_cc::Ecn::Classic)
 }

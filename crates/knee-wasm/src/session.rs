@@ -110,7 +110,7 @@ impl Session {
         lock(&self.hand).rates.push((Time::from_nanos(truncated(at)).max(now), truncated(rate)));
     }
 
-    /// Whether each packet is put on record.
+    /// Puts each packet on record from now on, or none.
     pub fn record_packets(&self, on: bool) {
         if let Some(book) = &self.book {
             lock(book).records = on;

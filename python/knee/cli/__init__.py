@@ -22,6 +22,7 @@ from knee.cli.console import (
 from knee.cli.options import Later, group, loaded_later
 from knee.errors import InputError, KneeError, blame
 from knee.system import rights
+from knee.system.contained import containing
 
 #: typer's exit code for Ctrl-C.
 _INTERRUPTED = 130
@@ -97,7 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Without a command, show the help.
         # Manifests of runs record the command line.
-        code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
+        with containing():
+            code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
         flush()
     except BrokenPipeError:
         # The reader of our output has gone, so write nothing more, not even at exit.

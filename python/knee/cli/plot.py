@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -175,6 +175,7 @@ def _of_sweep(
     folder: Path, kind: str, figure: str, over: str | None, by: str | None, panels: str | None, at: Sequence[str]
 ) -> Figure:
     from knee.scenario.loading import parse_value
+    from knee.study.sections import Kind
     from knee.study.sweeps import open_sweep
 
     held = {}
@@ -183,4 +184,6 @@ def _of_sweep(
         if not equals or not key:
             raise InputError(f"--at: {text!r} is not a key with a value; expected such as link.rate='10 Mbit/s'.")
         held[key] = parse_value(value)
-    return open_sweep(folder).plot(kind=kind, figure=figure, over=over, by=by, panels=panels, at=held)
+    # The option takes no other words.
+    chosen = cast(Kind, kind)
+    return open_sweep(folder).plot(kind=chosen, figure=figure, over=over, by=by, panels=panels, at=held)

@@ -21,7 +21,7 @@ _WIDTH = 6.6
 
 
 def text(done: Evaluation) -> str:
-    """What the badge says."""
+    """The badge's text: how many criteria pass, of how many, and how many fail."""
     applicable = len(done.criteria) - done.count(CriterionVerdict.NOT_APPLICABLE)
     worse = done.count(CriterionVerdict.WORSE) + done.count(CriterionVerdict.DOES_NOT_RUN)
     return f"{done.count(CriterionVerdict.PASSES)} of {applicable} pass" + (f", {worse} fail" if worse else "")

@@ -1,4 +1,4 @@
-"""What changed between two evaluations."""
+"""Changes between two evaluations."""
 
 from __future__ import annotations
 

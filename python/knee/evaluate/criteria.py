@@ -127,7 +127,7 @@ class Criterion(_Table):
         return {"title": title, **apply(tomllib.loads(case.text or self.text), case.set_)}
 
     def checks(self, case: Case) -> list[Check]:
-        """What is asked of a scenario's figures."""
+        """The checks of a scenario's figures."""
         return [check for check in self.check if not check.only or case.name in check.only]
 
 

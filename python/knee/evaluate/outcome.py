@@ -1,4 +1,4 @@
-"""What an evaluation found, as plain data: ``evaluate.json``."""
+"""The results of an evaluation, as plain data: ``evaluate.json``."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Evaluation:
 
 
 def carrier(flow: Plain) -> str:
-    """What carries a flow: ``tcp``, ``quic``, ``datagrams`` (video), or ``program``, which has its own transport."""
+    """The transport of a flow: ``tcp``, ``quic``, ``datagrams`` (video), or ``program``, which has its own."""
     if "program" in flow:
         return "program"
     return "datagrams" if "traffic" in flow else str(flow.get("transport", "tcp"))

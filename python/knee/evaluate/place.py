@@ -35,7 +35,7 @@ class Place:
 
     @property
     def suffix(self) -> str:
-        """What folders' names have in addition, so that those of two grounds differ."""
+        """The end of folders' names, by which those of two grounds differ; empty for ``sim``."""
         return "" if self.ground == "sim" else f"-{self.ground}-{self.kernel}"
 
     def deployed(self, suite: str) -> list[str]:

@@ -63,7 +63,7 @@ class Subject:
 
     @property
     def transport(self) -> str:
-        """What carries its flows (:func:`knee.evaluate.outcome.carrier`)."""
+        """The transport of its flows (:func:`knee.evaluate.outcome.carrier`)."""
         return carrier(self.flow)
 
     @property

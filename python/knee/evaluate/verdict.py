@@ -47,7 +47,7 @@ def measure(check: Check, summary: Summary, alone: Summary | None) -> float | No
 
 
 def parts(check: Check, summary: Summary) -> Parts:
-    """What a check needs of a run: its figure over the flows that it is of, and over all flows."""
+    """The figures of a run that a check needs: its figure over the flows that it is of, and over all flows."""
     return _figure(check, summary, check.of), _figure(check, summary, "") if check.as_ == "share" else None
 
 

@@ -21,7 +21,7 @@ _PREDICATES = {
 
 
 def title(check: JudgedFigure) -> str:
-    """What the figure is, and whose."""
+    """The figure's title, with the flows that it belongs to."""
     registers = (FLOW,) if check.of else (LINK, FLOW)
     known = next((each[check.figure].title for each in registers if check.figure in each), check.known.title)
     if check.of:
@@ -50,12 +50,12 @@ def unit(check: JudgedFigure) -> str:
 
 
 def named(check: JudgedFigure) -> str:
-    """What the figure is, with its unit."""
+    """The figure's title and unit."""
     return f"{title(check)}, {unit(check)}" if unit(check) else title(check)
 
 
 def asked(check: JudgedFigure) -> str:
-    """What is asked of the figure, whatever the deployed ones reach."""
+    """The figure's title and bound, whatever the deployed ones reach."""
     if check.bound != "no_worse":
         return f"{title(check)}, {bound(check)}"
     return f"{title(check)}, beside the worst deployed one"
@@ -108,7 +108,7 @@ def passed(found: Found) -> str:
 
 
 def sentence(check: JudgedFigure) -> str:
-    """What is wrong with a figure."""
+    """The verdict on a figure, in a sentence with its value, its bound and those of the deployed ones."""
     place = f"{check.scenario} ({check.about}) {_PREDICATES.get(check.verdict, check.verdict.value)}"
     if check.reason:
         return f"{place}: {check.reason}"
@@ -118,7 +118,7 @@ def sentence(check: JudgedFigure) -> str:
 
 
 def sentences(found: Found) -> list[str]:
-    """What is wrong with a criterion: a sentence for each figure that does not pass, once for what does not run."""
+    """A sentence for each figure of a criterion that does not pass; the same one only once."""
     wrong = [check for check in found.checks if check.verdict is not CriterionVerdict.PASSES]
     return list(dict.fromkeys(sentence(check) for check in wrong))
 
@@ -134,7 +134,7 @@ def against(names: Sequence[str], transports: Mapping[str, str]) -> str:
 
 
 def transports(done: Evaluation) -> str:
-    """What carries the flows, in a sentence or two; empty where TCP carries all."""
+    """The flows' transports, in a sentence or two; empty where TCP carries all."""
     own = done.transports.get(PLACE, "tcp")
     others = {done.transports.get(name, "tcp") for name in done.against}
     if {own} | others == {"tcp"}:
@@ -177,7 +177,7 @@ def changes(worst: Worst) -> str:
 
 
 def worst_sentence(done: Evaluation, worst: Worst) -> str:
-    """What a search for the worst network found."""
+    """The result of a search for the worst network, in a sentence."""
     check = worst.judged
     head = f"{worst.scenario} ({worst.tried} networks)"
     if worst.behind is None or check.reason:

@@ -99,11 +99,11 @@ class Networks(BaseModel):
         return criterion.data(self._case(criterion))
 
     def told(self, criterion: Criterion) -> str:
-        """What its networks are."""
+        """Its networks, in words."""
         return self.about or f"like {self._case(criterion).about}"
 
     def checks(self, criterion: Criterion) -> list[Check]:
-        """What is asked of the figures there."""
+        """The checks of the figures on its networks."""
         return list(self.check or criterion.checks(self._case(criterion)))
 
     def _case(self, criterion: Criterion) -> Case:
@@ -117,7 +117,7 @@ class Networks(BaseModel):
         return criterion.model_copy(update={"key": self.key, "scenario": (case,), "check": tuple(checks)})
 
     def axes(self) -> list[Axis]:
-        """What is proposed."""
+        """The axes of the networks that are proposed."""
         return [Axis((key,), [[value] for value in values]) for key, values in self.over.items()]
 
 
@@ -145,7 +145,7 @@ class Runs:
         labels: set[str],
         progress: Callable[[float], None] | None,
     ) -> list[Plain]:
-        """What the checks need of some scenarios: ``parts`` and ``silent``; or why not, as ``refused`` or ``failed``.
+        """Runs scenarios for the checks. Returns ``parts`` and ``silent`` of each; or why not: ``refused``, ``failed``.
 
         Args:
             wanted: scenarios as plain data.
@@ -322,7 +322,7 @@ class _Search:
 
 
 def _own(data: Plain, key: str) -> Any:
-    """What the start has at a key, its default where it does not say."""
+    """The start's value at a key, or the default where it does not say."""
     try:
         return stated(data, key.replace("*", "0"))
     except Refused:

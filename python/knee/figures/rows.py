@@ -236,22 +236,29 @@ class Names:
     probes: Sequence[str]
     links: Sequence[str]
 
-    def of(self, index: np.ndarray[Any, Any], *, links: np.ndarray[Any, Any] | None = None) -> dict[str, pl.Series]:
-        """The columns ``flow``, ``probe`` and ``label`` of indices; where ``links`` is true, they are of links."""
+    @property
+    def labels(self) -> list[str]:
+        """All labels."""
+        return [*self.flows, *self.probes, *self.links, BULK, EVERYBODY]
+
+    def codes(
+        self, index: np.ndarray[Any, Any], links: np.ndarray[Any, Any] | None = None
+    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Flow and probe of indices, from 1, 0 for none, and the label's place; where ``links`` is true, of links."""
         whose = index.astype(np.int64)
         every = whose >= BULK_FLOWS
         link = np.zeros(len(whose), dtype=bool) if links is None else links
         one = ~link & ~every
         flow = np.where(one & (whose < len(self.flows)), whose + 1, 0)
         probe = np.where(one & (whose >= len(self.flows)), whose + 1 - len(self.flows), 0)
-        labels = [*self.flows, *self.probes, *self.links, BULK, EVERYBODY]
         label = np.where(link, whose + len(self.flows) + len(self.probes), whose)
-        label[every] = len(labels) - 2 + (whose[every] - BULK_FLOWS)
-        return {
-            "flow": _counted(flow),
-            "probe": _counted(probe),
-            "label": _named(label, labels),
-        }
+        label[every] = len(self.labels) - 2 + (whose[every] - BULK_FLOWS)
+        return flow, probe, label
+
+    def of(self, index: np.ndarray[Any, Any], links: np.ndarray[Any, Any] | None = None) -> dict[str, pl.Series]:
+        """The columns ``flow``, ``probe`` and ``label`` of indices, as of :meth:`codes`."""
+        flow, probe, label = self.codes(index, links)
+        return {"flow": _counted(flow), "probe": _counted(probe), "label": _named(label, self.labels)}
 
 
 def completions(rows: Rows, names: Names) -> pl.DataFrame:
@@ -278,16 +285,32 @@ def delays(rows: Rows, names: Names) -> pl.DataFrame:
 
 def distributions(rows: Rows, names: Names) -> pl.DataFrame:
     """``distributions.parquet``: counted times of flows, probes and links, with the part of all that is no longer."""
-    frame = pl.DataFrame(
+    links = rows["quantity"] == QUANTITIES.index("queue_delay")
+    flow, probe, label = names.codes(rows["index"], links)
+    # Sorted by name, and those without a number last; by numpy, since a query takes longer to begin than a short run.
+    last = np.iinfo(np.int64).max
+    whose = [
+        np.unique(QUANTITIES, return_inverse=True)[1][rows["quantity"]],
+        np.where(flow == 0, last, flow),
+        np.where(probe == 0, last, probe),
+        np.unique(names.labels, return_inverse=True)[1][label],
+    ]
+    order = np.lexsort([rows["value_ms"], *reversed(whose)])
+    rows, links, whose = rows[order], links[order], [key[order] for key in whose]
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = np.any([key[1:] != key[:-1] for key in whose], axis=0)
+    counts, group = rows["count"], np.cumsum(first) - 1
+    until, begin = np.cumsum(counts), np.flatnonzero(first)
+    before = (until - counts)[begin]
+    whole = np.append(before, until[-1:])[1:] - before
+    return pl.DataFrame(
         {
             "quantity": _named(rows["quantity"], QUANTITIES),
-            **names.of(rows["index"], links=rows["quantity"] == QUANTITIES.index("queue_delay")),
+            **names.of(rows["index"], links),
             **_columns(rows, "value_ms", "count"),
+            "cdf": (until - before[group]) / whole[group],
         }
     )
-    whose = ["quantity", "flow", "probe", "label"]
-    counted = pl.col("count").cum_sum().over(whose) / pl.col("count").sum().over(whose)
-    return frame.sort([*whose, "value_ms"], nulls_last=True).with_columns(cdf=counted)
 
 
 #: The tables of a run beside its time series: the type of the records of each, and the function that makes a frame.

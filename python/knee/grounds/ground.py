@@ -31,13 +31,13 @@ class Request:
     """What is asked of a run beside its scenario.
 
     Attributes:
-        folder: an empty folder for temporary files; empty again afterwards.
+        folder: an empty folder for temporary files, empty again afterwards; None where the result has no folder.
         progress: called with the fraction of scenario time that has passed.
         capture: a file for the packets at the senders, as pcapng; only if the ground ``captures``.
         qlog: an existing folder for the senders' qlog files; only if the ground ``logs`` any of the flows.
     """
 
-    folder: Path
+    folder: Path | None = None
     progress: Progress | None = None
     capture: Path | None = None
     qlog: Path | None = None
@@ -92,7 +92,7 @@ class Measured:
         return Result(
             summary=self.summary(ground),
             manifest=about,
-            scenario_toml=dumps(scenario.plain()),
+            scenario_toml=dumps(scenario.written),
             own=scenario.own,
             samples=self.samples,
             links=self.links,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -20,8 +20,9 @@ from knee.results import named
 from knee.results.folder import check_target
 from knee.results.manifest import content, digest
 from knee.results.owned import writing
-from knee.scenario import Plain, Scenario, from_dict, load
-from knee.scenario.loading import blamed
+from knee.scenario import Changes, Plain, Scenario, from_dict, load
+from knee.scenario.loading import blamed, changes_of
+from knee.scenario.units import near, shown
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class RunOptions:
     """The options of a run; ``knee run`` has each as ``--NAME``.
 
     Attributes:
-        set: changes to the scenario: ``["link.rate=5 Mbit/s"]``.
+        set: changes to the scenario: ``["link.rate=5 Mbit/s"]`` or ``{"link.rate": "5 Mbit/s"}``.
         kernel: the kernel of the ground uml, such as ``"7.2"``; by default the one built last.
         threads: threads that work at a run of the simulator, 1 or more; results are the same for any number.
         max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
@@ -49,7 +50,7 @@ class RunOptions:
         command: the command line that asks for the run, for the manifest.
     """
 
-    set: Sequence[str] = ()
+    set: Changes = ()
     kernel: str | None = None
     threads: int | None = None
     max_memory: int | str | None = None
@@ -66,13 +67,13 @@ class RunOptions:
     def changes(self) -> list[str]:
         """All changes to the scenario, as of ``--set``."""
         run = {"kernel": self.kernel, "threads": self.threads}
-        return [*self.set, *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
+        return [*changes_of(self.set), *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
 
 
 class Options(TypedDict, total=False):
     """The fields of :class:`RunOptions` as keyword arguments, for type checkers."""
 
-    set: Sequence[str]
+    set: Changes
     kernel: str | None
     threads: int | None
     max_memory: int | str | None
@@ -198,26 +199,24 @@ class Prepared:
     def complete(self, progress: Callable[[float], None] | None = None) -> Result:
         """Runs it and writes its folder, whatever :meth:`approve` will say of the result."""
         out, options, undrawn = self.out, self.options, None
-        place = writing(out) if out is not None else tempfile.TemporaryDirectory(prefix="knee-")
-        with place as name:
-            folder = Path(name)
-            log_folder = folder / logs.FOLDER if options.qlog else None
+        with nullcontext() if out is None else writing(out) as folder:
+            log_folder = folder / logs.FOLDER if folder and options.qlog else None
             if log_folder is not None:
                 log_folder.mkdir()
-            packets = folder / CAPTURE if options.pcap else None
+            packets = folder / CAPTURE if folder and options.pcap else None
             # As all is now: a run may change what its classes use, and somebody else the files.
             given = named.of(self.scenario)
-            known = content(self.scenario, self.ground) if out is not None else ""
+            known = "" if out is None else content(self.scenario, self.ground, given.contents)
             ground = grounds.find(self.ground)
             try:
                 result = ground.run(self.scenario, Request(folder, progress, packets, log_folder), options.command)
             except _core.WriteError as unwritten:
-                target = out or folder
-                raise files.unwritable(target, unwritten, f"{unwritten.filename} in {target}") from unwritten
+                assert out is not None, "only a folder is written to"
+                raise files.unwritable(out, unwritten, f"{unwritten.filename} in {out}") from unwritten
             result = given.into(result, self.scenario)
             if "remarks" in result.summary:
                 result.manifest["remarks"] = result.summary["remarks"]
-            if out is not None:
+            if folder is not None:
                 build = result.manifest.get("kernel_build")
                 result.manifest["identity"] = digest(known, build)
                 # Runs may be side by side, but matplotlib draws one figure at a time.
@@ -251,6 +250,11 @@ def prepare(
         InputError: the scenario, the ground, the folder or the need of memory was refused.
         RunError: the ground does not work here.
     """
+    for name in asked:
+        if name not in Options.__annotations__:
+            seeded = {"seed": 'expected set=["seed=3"], or seeds=[3] for a list of results'}
+            accepted = seeded.get(name) or near(name, sorted(Options.__annotations__))
+            raise InputError(f"A run has no option {name}; {accepted}.")
     options = RunOptions(**asked)
     changes = options.changes
     if where is None and isinstance(source, str | Path):
@@ -289,6 +293,11 @@ def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], whe
         return source
     if isinstance(source, Scenario):
         return from_dict(source.plain(), where=where or source.name, overrides=changes)
+    if not isinstance(source, dict):
+        raise InputError(
+            f"The scenario {shown(source)} has the type {type(source).__name__}; expected a file, the name of a "
+            "shipped scenario, a scenario, or a dict."
+        )
     return from_dict(source, where=where or "scenario", overrides=changes)
 
 

@@ -15,12 +15,13 @@ from knee.errors import KneeError, RunError, ScenarioError, blame, locate
 from knee.figures.forms import Output
 from knee.grounds import memory
 from knee.grounds.ground import Ground, Measured, Progress, Request
-from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, contained, described, policy_of, where
+from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, described, policy_of, where
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
 from knee.scenario.spec import spec
 from knee.scenario.traffic import NO_CC
 from knee.system import abilities
+from knee.system.contained import contained
 
 #: Name of the file to which sample rows are written during the run.
 _SPOOL = ".samples"
@@ -49,8 +50,8 @@ class Sim(Ground):
 
     def measure(self, scenario: Scenario, request: Request) -> Measured:
         """Simulates a scenario."""
-        # Where a mapped file cannot be removed, rows stay in memory.
-        spool = request.folder / _SPOOL if abilities.REMOVES_OPEN_FILES else None
+        # Without a folder, and where a mapped file cannot be removed, rows stay in memory.
+        spool = request.folder / _SPOOL if request.folder and abilities.REMOVES_OPEN_FILES else None
         # As they are now: a run may change what its classes use.
         own = [described(name) for name in scenario.own]
         raw = simulate(scenario, request.progress, spool=spool, capture=request.capture, qlog=request.qlog)

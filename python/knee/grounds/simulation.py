@@ -7,10 +7,10 @@ its result is that of the scenario, and any simulation can be made again: run th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from knee import _core
 from knee.errors import InputError, Refused, RunError
@@ -19,9 +19,10 @@ from knee.grounds.ground import time_now
 from knee.grounds.sim import Raw, Sim, ccs_of, core, measured, own_with_values
 from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
-from knee.scenario import Plain, Scenario, from_dict
+from knee.scenario import Changes, Plain, Scenario, from_dict
+from knee.scenario.keys import ChangeKeys, FlowKeys
 from knee.scenario.spec import span, spec
-from knee.scenario.units import format_time, parse_time, shown
+from knee.scenario.units import format_time, is_number, parse_time, shown
 from knee.system import forked
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Simulation:
         self,
         scenario: str | Path | Scenario | Plain,
         *,
-        set: Sequence[str] = (),  # noqa: A002 - as on the command line
+        set: Changes = (),  # noqa: A002 - as on the command line
         allow_code: bool = False,
         max_memory: int | str | None = None,
     ) -> None:
@@ -94,8 +95,8 @@ class Simulation:
             InputError: the scenario, or the memory that it needs, was refused.
         """
         forked.check()
-        asked: dict[str, Any] = {"set": set, "allow_code": allow_code, "max_memory": max_memory}
-        self._begin(runner.prepare(scenario, "sim", **asked).scenario)
+        prepared = runner.prepare(scenario, "sim", set=set, allow_code=allow_code, max_memory=max_memory)
+        self._begin(prepared.scenario)
 
     def _begin(self, scenario: Scenario, now: int | None = None) -> None:
         """Makes the engine of a scenario, and lets it come to a time, ns, if there is one."""
@@ -151,6 +152,7 @@ class Simulation:
         """
         from knee.figures import rows
 
+        self._check_open("observe")
         with core(self._scenario, ()):
             names = self._engine.link_names
             samples, links = self._engine.rows(from_start=False)
@@ -160,7 +162,7 @@ class Simulation:
             rows.links(rows.from_bytes(links, rows.LINK), names),
         )
 
-    def apply(self, **change: Any) -> None:
+    def apply(self, **change: Unpack[ChangeKeys]) -> None:
         """Applies a change of ``[[changes]]``, such as ``link="bottleneck", rate="5 Mbit/s"``.
 
         It happens at the nanosecond after now, unless ``at`` says a later time; before the first step, at 0.
@@ -172,11 +174,12 @@ class Simulation:
             ScenarioError: a key or value was refused; the simulation is as it was.
             InputError: the time has passed, or the flow has ended.
         """
+        self._check_open("apply")
         at = self._at(change.pop("at", None), "apply")
         if isinstance(change.get("flow"), str):
             self._check_runs(change["flow"], "apply")
         data = self._scenario.plain()
-        data.setdefault("changes", []).append(change | {"at": format_time(at)})
+        data.setdefault("changes", []).append({**change, "at": format_time(at)})
         self._amend(self._read(data, "apply"))
 
     def stop_flow(self, flow: str, at: Time | None = None) -> None:
@@ -189,11 +192,12 @@ class Simulation:
         Raises:
             InputError: there is no such flow, it has ended, or the time has passed.
         """
+        self._check_open("stop_flow")
         stop = self._at(at, "stop_flow")
         self._check_runs(flow, "stop_flow")
         self._amend(self._read(_stopped(self._scenario, self._scenario.plain(), flow, stop), "stop_flow"))
 
-    def add_flow(self, **flow: Any) -> None:
+    def add_flow(self, **flow: Unpack[FlowKeys]) -> None:
         """Adds a flow, which starts at the nanosecond after now unless ``start`` says later.
 
         The scenario with this flow is simulated again up to now.
@@ -205,9 +209,10 @@ class Simulation:
             ScenarioError: a key or value was refused; the simulation is as it was.
             InputError: the start has passed, or with this flow something else would have happened up to now.
         """
+        self._check_open("add_flow")
         start = self._at(flow.pop("start", None), "add_flow")
         data = self._scenario.plain()
-        data["flows"].append(flow | {"start": format_time(start)})
+        data["flows"].append({**flow, "start": format_time(start)})
         scenario = self._read(data, "add_flow")
         engine, wall_s = _engine(scenario, self._now if self._has_begun() else None)
         # Numbers of flows, and the state kept of each, depend on how many there are.
@@ -228,6 +233,7 @@ class Simulation:
         Raises:
             RunError: the run has failed, or its result was taken.
         """
+        self._check_open("clone")
         with core(self._scenario, ()):
             begun, seen = self._has_begun(), self._engine.seen
             copied = self._engine.copied() if self.clone_cost().how == "copy" else None
@@ -277,6 +283,7 @@ class Simulation:
 
     def __getstate__(self) -> dict[str, Any]:
         """The scenario and the time, from which it is restored."""
+        self._check_open("pickle")
         with core(self._scenario, ()):
             begun, seen = self._has_begun(), self._engine.seen
         return {
@@ -300,6 +307,13 @@ class Simulation:
         self._begin(state["scenario"], state["now"])
         self._engine.mark_seen(*state["seen"])
 
+    def _check_open(self, what: str) -> None:
+        if self._result is not None:
+            raise RunError(
+                f"{what}: the simulation of {self._scenario.name} has ended, and its result was taken; clone it before "
+                "result(), or begin another with scenario()."
+            )
+
     # How changes become the scenario's.
 
     def _has_begun(self) -> bool:
@@ -314,8 +328,8 @@ class Simulation:
         asked = _time(at)
         if asked < least:
             raise InputError(
-                f"{what}: {format_time(asked)} has passed; it is {format_time(self._now)}, and a change happens at "
-                f"{format_time(least)} at the earliest."
+                f"{what}: {format_time(asked)} has passed; it is {format_time(self._now)}, and a change happens after "
+                "that."
             )
         return asked
 
@@ -353,9 +367,9 @@ def _time(given: Time) -> int:
             return parse_time(given)
         except Refused as refused:
             raise InputError(f"The time {shown(given)} was refused: {refused.found}; {refused.accepted}.") from None
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e9:
+    if not is_number(given) or not 0 <= given < 1e9:
         raise InputError(f'The time {given!r} was refused; expected text such as "10 s", or seconds from 0 to 1e9.')
-    return round(given * 1e9)
+    return round(float(given) * 1e9)
 
 
 def _engine(scenario: Scenario, now: int | None) -> tuple[_core.Engine, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from knee import _core
 from knee.errors import InputError, Refused
@@ -13,7 +13,7 @@ from knee.gym.environments import Single, Vector
 from knee.gym.fleet import Steered
 from knee.gym.queues import interval_ns
 from knee.gym.tasks import TRAINING, Weights, in_intervals, link_of, scenarios
-from knee.scenario import Scenario
+from knee.scenario import Changes, Scenario
 from knee.scenario.units import parse_time
 
 #: The figures of a step in ``info``.
@@ -64,12 +64,12 @@ def _seconds(text: Any) -> float:
 def _steered(
     scenario: str | Path | Mapping[str, Any],
     link: str | None = None,
-    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    set: Changes = (),  # noqa: A002 - as on the command line
     interval: str = "100 ms",
     rate: tuple[float, float] = (0.5, 2.0),
     delay: tuple[str, str] = ("0 ms", "20 ms"),
     loss: tuple[float, float] = (0.0, 0.01),
-    reward: Mapping[str, float] | None = None,
+    reward: Mapping[str, Any] | None = None,
 ) -> Steered:
     every = interval_ns(interval)
     low, high = _span("delay", delay, 0, _LONGEST_S, " s", _seconds)
@@ -115,12 +115,12 @@ class Adversary(Single):
         scenario: str | Path | Mapping[str, Any] = TRAINING,
         *,
         link: str | None = None,
-        set: Sequence[str] = (),  # noqa: A002 - as on the command line
+        set: Changes = (),  # noqa: A002 - as on the command line
         interval: str = "100 ms",
         rate: tuple[float, float] = (0.5, 2.0),
         delay: tuple[str, str] = ("0 ms", "20 ms"),
         loss: tuple[float, float] = (0.0, 0.01),
-        reward: Mapping[str, float] | None = None,
+        reward: Mapping[str, Any] | None = None,
         render_mode: None = None,
     ) -> None:
         """Reads the scenarios.
@@ -139,8 +139,7 @@ class Adversary(Single):
         Raises:
             InputError: names what was refused, and what is accepted.
         """
-        self._steered = _steered(scenario, link, set, interval, rate, delay, loss, reward)
-        super().__init__(self._steered, render_mode)
+        super().__init__(_steered(scenario, link, set, interval, rate, delay, loss, reward), render_mode)
 
     def scenario(self) -> Scenario:
         """The episode so far as a scenario, with all that was done to the link under ``[[changes]]``.
@@ -153,10 +152,35 @@ class Adversary(Single):
         return _found(self._steered, self._fleet.applied(0))
 
 
+class Options(TypedDict, total=False):
+    """The options of one environment as keyword arguments, for type checkers."""
+
+    link: str | None
+    set: Changes
+    interval: str
+    rate: tuple[float, float]
+    delay: tuple[str, str]
+    loss: tuple[float, float]
+    reward: Mapping[str, Any] | None
+
+
 class VectorAdversary(Vector):
     """Many :class:`Adversary` environments side by side, stepped by Rust threads."""
 
     _read = staticmethod(_steered)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: str | Path | Mapping[str, Any] = TRAINING,
+        *,
+        threads: int = 1,
+        copy: bool = True,
+        render_mode: None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        """As of :class:`knee.gym.environments.Vector`; ``options`` are those of :class:`Adversary`."""
+        super().__init__(num_envs, scenario, threads=threads, copy=copy, render_mode=render_mode, **options)
 
     def scenario(self, slot: int) -> Scenario:
         """The episode of an environment so far, as of :meth:`Adversary.scenario`.

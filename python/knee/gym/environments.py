@@ -15,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 from knee.errors import InputError
 from knee.gym.fleet import Fleet, Steered
 from knee.gym.tasks import TRAINING
+from knee.scenario.units import is_whole
 
 
 class Single(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -23,11 +24,29 @@ class Single(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata = {"render_modes": []}  # noqa: RUF012 - as the base class has it
 
     def __init__(self, steered: Steered, render_mode: None) -> None:
+        self._steered = steered
         self._fleet = Fleet(steered, 1, 1)
         self.render_mode = render_mode
         self.observation_space = self._fleet.observation_space
         self.action_space = self._fleet.action_space
         self._over = True
+        #: The scenario and the seed of the episode, and the actions since.
+        self._episode: tuple[np.ndarray, list[np.ndarray]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the simulation, which is made again up to where it is, to the bit."""
+        return {key: value for key, value in self.__dict__.items() if key != "_fleet"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Makes the simulation again."""
+        self.__dict__.update(state)
+        self._fleet = Fleet(self._steered, 1, 1)
+        if self._episode is not None:
+            self._fleet.arrays.next[0] = self._episode[0]
+            self._fleet.begin()
+            self._episode = self._episode[0], [*self._episode[1]]
+            for action in self._episode[1]:
+                self._fleet.step(action)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -35,6 +54,7 @@ class Single(gymnasium.Env[np.ndarray, np.ndarray]):
         """Begins an episode of a scenario that is drawn, and lets the first interval pass."""
         super().reset(seed=seed)
         self._fleet.draw(0, self.np_random)
+        self._episode = self._fleet.arrays.next[0].copy(), []
         self._fleet.begin()
         self._over = False
         return self._fleet.arrays.observations[0].copy(), self._info()
@@ -48,7 +68,10 @@ class Single(gymnasium.Env[np.ndarray, np.ndarray]):
         if self._over:
             raise InputError("step: the episode is over, or none has begun; call reset first.")
         arrays = self._fleet.arrays
-        self._fleet.step(np.reshape(action, (1, -1)))
+        taken = np.array(action, np.float64).reshape(1, -1)
+        self._fleet.step(taken)
+        if self._episode is not None:
+            self._episode[1].append(taken)
         terminated, truncated = bool(arrays.terminated[0]), bool(arrays.truncated[0])
         self._over = terminated or truncated
         return arrays.observations[0].copy(), float(arrays.rewards[0]), terminated, truncated, self._info()
@@ -98,9 +121,10 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         """
         self._steered = self._read(scenario, **options)
         for name, value in (("num_envs", num_envs), ("threads", threads)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 20:
+            if not is_whole(value) or not 1 <= value <= 1 << 20:
                 raise InputError(f"{name} is {value!r}; expected a whole number from 1.")
-        self._fleet = Fleet(self._steered, num_envs, threads)
+        num_envs, self._threads = int(num_envs), int(threads)
+        self._fleet = Fleet(self._steered, num_envs, self._threads)
         self.num_envs, self._copy, self.render_mode = num_envs, copy, render_mode
         self.single_observation_space = self._fleet.observation_space
         self.single_action_space = self._fleet.action_space
@@ -109,6 +133,16 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._generators: list[np.random.Generator] = []
         self._scenarios = np.zeros(num_envs, np.int64)
         self._all = np.ones(num_envs, bool)
+        self._begun = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The options and the random numbers; no episode has begun in what is copied."""
+        return {key: value for key, value in self.__dict__.items() if key != "_fleet"} | {"_begun": False}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Starts threads of its own."""
+        self.__dict__.update(state)
+        self._fleet = Fleet(self._steered, self.num_envs, self._threads)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -139,6 +173,7 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         for slot, generator in enumerate(self._generators):
             self._fleet.draw(slot, generator)
         self._fleet.begin()
+        self._begun = True
         self._note_begun()
         return self._given(self._fleet.arrays.observations), self._info()
 
@@ -148,7 +183,7 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         Raises:
             InputError: an action is not in the action space, or no episode has begun.
         """
-        if not self._generators:
+        if not self._begun:
             raise InputError("step: no episode has begun; call reset first.")
         arrays = self._fleet.arrays
         self._fleet.step(actions)

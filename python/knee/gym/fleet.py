@@ -78,6 +78,7 @@ class Fleet:
             times=np.zeros(slots, np.float64),
             applied=np.zeros((slots, len(steered.applied)), np.float64),
         )
+        self._per_second = steered.reward.per == "second"
         told = [task.core(steered.reward) for task in self.tasks]
         #: The scenario and the seed of each slot's episode, and its actions with their times, ns.
         self._episodes: list[tuple[int, int, list[tuple[int, Sequence[float]]]]] = []
@@ -114,6 +115,9 @@ class Fleet:
         self.arrays.actions[...] = given
         if not self.arrays.applied.size:
             self._call(self._fleet.step)
+            if self._per_second:
+                # The first figure is the interval's length, s.
+                np.multiply(self.arrays.rewards, self.arrays.figures[:, 0], out=self.arrays.rewards)
             return
         # A change happens at the nanosecond after all that has happened.
         changed = [round(time * 1e9) + 1 for time in self.arrays.times.tolist()]

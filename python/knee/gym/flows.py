@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from knee.errors import InputError, Refused
 from knee.gym.environments import Single, Vector
 from knee.gym.fleet import Steered
 from knee.gym.tasks import TRAINING, Reward, flow_of, scenarios
 from knee.own.policies import Settings
+from knee.scenario import Changes
 
 #: Aurora's interface: observation, action, interval and reward of PCC-RL's gym (Jay et al., ICML 2019). Throughput is
 #: rewarded in packets of 1448 bytes of payload: 0.01 for each in a second.
@@ -20,7 +21,14 @@ AURORA: dict[str, Any] = {
     "gain": 0.025,
     "features": "aurora",
     "history": 10,
-    "reward": {"share": 0.0, "mbps": 0.01e6 / (8 * 1448), "rtt_s": -1.0, "queueing_s": 0.0, "loss": -2.0},
+    "reward": {
+        "share": 0.0,
+        "mbps": 0.01e6 / (8 * 1448),
+        "rtt_s": -1.0,
+        "queueing_s": 0.0,
+        "loss": -2.0,
+        "per": "step",
+    },
 }
 #: The largest action. Aurora's has no bound of its own.
 _MOST = {"knee": 1.0, "aurora": 1e12}
@@ -31,8 +39,8 @@ FIGURES = ("length_s", "throughput_bps", "rtt_s", "queueing_s", "loss")
 def _steered(
     scenario: str | Path | Mapping[str, Any],
     flow: str | None = None,
-    set: Sequence[str] = (),  # noqa: A002 - as on the command line
-    reward: Mapping[str, float] | None = None,
+    set: Changes = (),  # noqa: A002 - as on the command line
+    reward: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Steered:
     try:
@@ -67,13 +75,13 @@ class CongestionControl(Single):
         scenario: str | Path | Mapping[str, Any] = TRAINING,
         *,
         flow: str | None = None,
-        set: Sequence[str] = (),  # noqa: A002 - as on the command line
+        set: Changes = (),  # noqa: A002 - as on the command line
         lever: str = "window",
         interval: str = "1 rtt",
         gain: float = 1.0,
         features: str = "knee",
         history: int = 1,
-        reward: Mapping[str, float] | None = None,
+        reward: Mapping[str, Any] | None = None,
         render_mode: None = None,
     ) -> None:
         """Reads the scenarios.
@@ -97,6 +105,19 @@ class CongestionControl(Single):
         super().__init__(_steered(scenario, flow, set, reward, **settings), render_mode)
 
 
+class Options(TypedDict, total=False):
+    """The options of one environment as keyword arguments, for type checkers."""
+
+    flow: str | None
+    set: Changes
+    lever: Literal["window", "rate"]
+    interval: str
+    gain: float
+    features: Literal["knee", "aurora"]
+    history: int
+    reward: Mapping[str, Any] | None
+
+
 class VectorCongestionControl(Vector):
     """Many :class:`CongestionControl` environments side by side, stepped by Rust threads.
 
@@ -108,3 +129,16 @@ class VectorCongestionControl(Vector):
     """
 
     _read = staticmethod(_steered)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: str | Path | Mapping[str, Any] = TRAINING,
+        *,
+        threads: int = 1,
+        copy: bool = True,
+        render_mode: None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        """As of :class:`knee.gym.environments.Vector`; ``options`` are those of :class:`CongestionControl`."""
+        super().__init__(num_envs, scenario, threads=threads, copy=copy, render_mode=render_mode, **options)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from knee import _core
 from knee.errors import InputError, Refused
 from knee.gym.environments import Single, Vector
 from knee.gym.fleet import Steered
 from knee.gym.tasks import TRAINING, Reward, link_of, scenarios
+from knee.scenario import Changes
 from knee.scenario.units import parse_time, shown
 
 #: The figures of a step in ``info``: ``waited_max_s`` is the longest wait of a packet, ``queueing_s`` the mean.
@@ -38,9 +39,9 @@ def interval_ns(interval: str) -> int:
 def _steered(
     scenario: str | Path | Mapping[str, Any],
     link: str | None = None,
-    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    set: Changes = (),  # noqa: A002 - as on the command line
     interval: str = "20 ms",
-    reward: Mapping[str, float] | None = None,
+    reward: Mapping[str, Any] | None = None,
 ) -> Steered:
     core = {"queue": {"interval_ns": interval_ns(interval)}}
     tasks = [link_of(each, link) for each in scenarios(scenario, set)]
@@ -64,9 +65,9 @@ class QueueManagement(Single):
         scenario: str | Path | Mapping[str, Any] = TRAINING,
         *,
         link: str | None = None,
-        set: Sequence[str] = (),  # noqa: A002 - as on the command line
+        set: Changes = (),  # noqa: A002 - as on the command line
         interval: str = "20 ms",
-        reward: Mapping[str, float] | None = None,
+        reward: Mapping[str, Any] | None = None,
         render_mode: None = None,
     ) -> None:
         """Reads the scenarios.
@@ -86,7 +87,29 @@ class QueueManagement(Single):
         super().__init__(_steered(scenario, link, set, interval, reward), render_mode)
 
 
+class Options(TypedDict, total=False):
+    """The options of one environment as keyword arguments, for type checkers."""
+
+    link: str | None
+    set: Changes
+    interval: str
+    reward: Mapping[str, Any] | None
+
+
 class VectorQueueManagement(Vector):
     """Many :class:`QueueManagement` environments side by side, stepped by Rust threads."""
 
     _read = staticmethod(_steered)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: str | Path | Mapping[str, Any] = TRAINING,
+        *,
+        threads: int = 1,
+        copy: bool = True,
+        render_mode: None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        """As of :class:`knee.gym.environments.Vector`; ``options`` are those of :class:`QueueManagement`."""
+        super().__init__(num_envs, scenario, threads=threads, copy=copy, render_mode=render_mode, **options)

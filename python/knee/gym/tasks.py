@@ -10,10 +10,11 @@ from typing import Any, Self
 
 from knee.errors import InputError
 from knee.own import policy_of
-from knee.scenario import Flow, Scenario, from_dict, load
+from knee.scenario import Changes, Flow, Scenario, from_dict, load
+from knee.scenario.loading import changes_of
 from knee.scenario.loading import tables as contents
 from knee.scenario.spec import spec
-from knee.scenario.units import format_time, shown
+from knee.scenario.units import format_time, is_number, shown
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps import sweepfile
 
@@ -25,11 +26,18 @@ MOST = 10_000
 _FAIR_BPS = 10e6
 
 
+#: Whether a reward counts for each second of an interval, or for each interval, however long.
+PER = ("second", "step")
+
+
 class Weights:
     """Weights of a reward, by name. Its subclasses are dataclasses."""
 
+    #: One of :data:`PER`.
+    per: str = "step"
+
     @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Self:
+    def of(cls, weights: Mapping[str, Any]) -> Self:
         """From weights by name; the others keep their defaults.
 
         Raises:
@@ -39,8 +47,10 @@ class Weights:
         for name, weight in weights.items():
             if name not in known:
                 raise InputError(f"reward: there is no weight {shown(name)}; expected any of {', '.join(known)}.")
-            number = isinstance(weight, int | float) and not isinstance(weight, bool)
-            if not number or not abs(weight) < 1e12:
+            if name == "per":
+                if weight not in PER:
+                    raise InputError(f'reward: per is {weight!r}; expected "second" or "step".')
+            elif not is_number(weight) or not abs(weight) < 1e12:
                 raise InputError(f"reward: {name} is {weight!r}; expected a finite number.")
         return cls(**weights)
 
@@ -51,7 +61,9 @@ class Weights:
 
 @dataclass(frozen=True)
 class Reward(Weights):
-    """What a step is worth: a sum of its figures, each times its weight.
+    """What a step is worth: a sum of its figures, each times its weight, times the interval's length in s.
+
+    So an episode's return does not depend on how many intervals it has: a queue makes round trips longer, and fewer.
 
     Attributes:
         share: for throughput as a part of the flow's fair share of the slowest link of its path.
@@ -59,6 +71,7 @@ class Reward(Weights):
         rtt_s: for each second of the mean RTT.
         queueing_s: for each second of the mean RTT beyond the flow's least RTT.
         loss: for the share of packets lost, 0 to 1.
+        per: ``"second"``, or ``"step"`` for the sum as it is.
     """
 
     share: float = 1.0
@@ -66,6 +79,7 @@ class Reward(Weights):
     rtt_s: float = 0.0
     queueing_s: float = -2.0
     loss: float = -2.0
+    per: str = "second"
 
     def core(self, all_bps: float) -> tuple[float, float, float, float]:
         """For each bit/s of throughput, second of RTT, second of queueing delay, and for the share lost."""
@@ -141,7 +155,7 @@ def in_intervals(task: Task, interval: int) -> Task:
     return made
 
 
-def scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str] = ()) -> list[Scenario]:
+def scenarios(source: str | Path | Mapping[str, Any], changes: Changes = ()) -> list[Scenario]:
     """The scenarios of a sweep, or a scenario alone.
 
     Args:
@@ -151,6 +165,7 @@ def scenarios(source: str | Path | Mapping[str, Any], changes: Sequence[str] = (
     Raises:
         InputError: a scenario was refused, or there are too many.
     """
+    changes = changes_of(changes)
     swept = "sweep" in (source if isinstance(source, Mapping) else contents(SWEEPS.get(str(source), source))[0])
     if not swept:
         if isinstance(source, Mapping):

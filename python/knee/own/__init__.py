@@ -41,7 +41,7 @@ times what the links and buffers hold and 131,072 more.
 from __future__ import annotations
 
 from knee._core import Control
-from knee.own.controls import LIMIT_S, CongestionControl, Declared, KernelSource, Policy, contained
+from knee.own.controls import LIMIT_S, CongestionControl, Declared, KernelSource, Policy
 from knee.own.files import IN_FILE, IN_POLICY, IN_SOURCE, code_allowed, name_of, naming
 from knee.own.names import (
     CONTROL,
@@ -83,7 +83,6 @@ __all__ = [
     "Queue",
     "absent",
     "code_allowed",
-    "contained",
     "described",
     "is_absent",
     "kernel_name",

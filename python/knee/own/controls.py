@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from threading import Lock
 from typing import Any, ClassVar, Self
 
 from knee._core import Ack, Control
@@ -33,8 +28,8 @@ class CongestionControl:
 
     Each flow has its own instance. Methods change ``control`` in place and return nothing: ``cwnd`` and ``ssthresh`` in
     packets, ``pacing_rate`` in bit/s of payload. Times are in seconds of simulated time. The sender does loss recovery:
-    it reduces the window to ``ssthresh`` in proportion to what is delivered (RFC 6937). A method that raises or returns
-    something fails the run, and the error names the flow.
+    it reduces the window to ``ssthresh`` in proportion to what is delivered (RFC 6937). An exception of a method ends
+    the run and comes through, with a note that names the flow; so does the error of a method that returns something.
 
     Attributes:
         cc_params: the parameters, by name (:class:`knee.Param`), which methods read as attributes.
@@ -126,39 +121,6 @@ def seeded(own: type[CongestionControl], seed: int) -> CongestionControl:
 
 #: The methods that the engine calls.
 HOOKS = ("on_measure", "on_ack", "on_loss", "on_state", "on_undo")
-
-_containing = Lock()
-_contained = 0
-_uncontained: tuple[Any, Any] = (None, None)
-
-
-@contextmanager
-def contained() -> Iterator[None]:
-    """Runs code of classes: what it prints goes to standard error, and ``os._exit`` raises SystemExit.
-
-    Standard output is for results alone. Several threads may be in such a block at once.
-    """
-    global _contained, _uncontained
-    here = os.getpid()
-
-    def leave(status: int) -> Any:
-        if os.getpid() == here:
-            raise SystemExit(status)
-        # A process that the class has forked.
-        _uncontained[1](status)
-
-    with _containing:
-        if not _contained:
-            _uncontained = sys.stdout, os._exit
-            sys.stdout, os._exit = sys.stderr, leave
-        _contained += 1
-    try:
-        yield
-    finally:
-        with _containing:
-            _contained -= 1
-            if not _contained:
-                sys.stdout, os._exit = _uncontained
 
 
 class Policy(CongestionControl):

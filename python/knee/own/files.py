@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 
 from knee.errors import Refused, RunError, in_a_line
-from knee.own.controls import KernelSource, Policy, contained
+from knee.own.controls import KernelSource, Policy
 from knee.own.names import CONTROL, OWN, QUEUE, Kind, Named, Own, check, kind_of
 from knee.own.policies import plan
 from knee.system import content, rights
+from knee.system.contained import contained
 
 #: A class of a Python file, as scenarios name it.
 IN_FILE = re.compile(r"(?P<file>[^\n]*\.py):(?P<name>[A-Za-z_]\w*)")

@@ -1,4 +1,4 @@
-"""What the papers' figures share: series of runs as lines, and levels to compare with."""
+"""Parts that the papers' figures share: series of runs as lines, and levels to compare with."""
 
 from __future__ import annotations
 

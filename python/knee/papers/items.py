@@ -1,4 +1,4 @@
-"""What the papers say, item by item: the data files ``items/<paper>.toml``, and the verdict on each.
+"""The papers' numbers and claims, item by item: the data files ``items/<paper>.toml``, and the verdict on each.
 
 An item sets one published number or claim beside one computed quantity. How far the two may lie apart stands in the
 data, with its reason, and nowhere in the code. A table of numbers is a CSV file, ``[[table]]`` in ``tables.py``.

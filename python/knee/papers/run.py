@@ -137,7 +137,7 @@ def verdicts(
 
 
 def _layout() -> tree.Layout:
-    """What a folder of reproductions may have; each run's own folder is checked as it is written."""
+    """The files that a folder of reproductions may have; each run's own folder is checked as it is written."""
     from knee.papers.recipes import NAMES
 
     pages = "|".join(re.escape(name) for name in NAMES)
@@ -173,7 +173,7 @@ def _keep(out: Path, ground: str, short: bool, papers: Sequence[PaperRows]) -> N
 
 
 def plain(ground: str, short: bool, papers: Sequence[PaperRows]) -> dict[str, Any]:
-    """What :data:`MARK` says of these papers."""
+    """The content of :data:`MARK` for these papers, as plain data."""
     return {
         "format": FORMAT,
         **program(),

@@ -46,7 +46,7 @@ class Column(BaseModel):
 
 
 class Remark(BaseModel):
-    """What is known of several items that differ, named by their keys."""
+    """The knowledge about several items that differ, named by their keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

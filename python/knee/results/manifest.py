@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -158,12 +158,12 @@ def identity(scenario: Scenario, ground: str, kernel: str | None) -> str:
     return digest(content(scenario, ground), kernel)
 
 
-def content(scenario: Scenario, ground: str) -> str:
-    """The identity of a run without the kernel."""
-    plain = scenario.plain()
+def content(scenario: Scenario, ground: str, known: Mapping[str, str] | None = None) -> str:
+    """The identity of a run without the kernel; ``known`` are the digests of its files, where they were taken."""
     own = {str(name): name.content for name in scenario.own}
-    # The path of a file makes no difference.
-    plain = paths.renamed_files(plain, contents(paths.files_in(plain)))
+    # The path of a file makes no difference; the run says of one that cannot be read.
+    digests = contents(scenario.files) if known is None else {**dict.fromkeys(scenario.files, ""), **known}
+    plain = paths.renamed_files(scenario.written, digests)
     return digest(fingerprint(), plain, ground, own)
 
 

@@ -45,11 +45,16 @@ class Files:
     places: Mapping[str, Path]
     digests: Mapping[str, dict[str, Any]]
 
+    @property
+    def contents(self) -> dict[str, str]:
+        """The digest of each by its name in the scenario."""
+        return {name: self.digests[short]["sha256"] for name, short in self.names.items()}
+
     def into(self, result: Result, scenario: Scenario) -> Result:
         """The result with them."""
         if not self.names:
             return result
-        toml = dumps(paths.renamed_files(scenario.plain(), self.names))
+        toml = dumps(paths.renamed_files(scenario.written, self.names))
         manifest = result.manifest | {"inputs": dict(self.digests)}
         return replace(result, scenario_toml=toml, manifest=manifest, inputs=self.places)
 
@@ -59,7 +64,7 @@ def of(scenario: Scenario) -> Files:
     names: dict[str, str] = {}
     places: dict[str, Path] = {}
     digests: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(paths.files_in(scenario.plain())):
+    for name in scenario.files:
         try:
             path = paths.find_file(name).resolve()
             size, digest = path.stat().st_size, files.digest(path)
@@ -129,7 +134,7 @@ def check(path: Path, scenario: Scenario) -> None:
         return
     copied = "expected what the result was made with; a copy of scenario.toml elsewhere runs with other files"
     inputs: Mapping[str, Any] = manifest.get("inputs") or {}
-    for name in dict.fromkeys(paths.files_in(scenario.plain())):
+    for name in scenario.files:
         inside = Path(name)
         short = inside.relative_to(folder).as_posix() if inside.is_relative_to(folder) else name
         if short in inputs and files.digest(paths.find_file(name).resolve()) != inputs[short].get("sha256"):

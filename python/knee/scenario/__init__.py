@@ -5,6 +5,7 @@ Names are imported on first use, since listing the shipped scenarios does not ne
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ __all__ = ["Change", "Flow", "Link", "Reverse", "Run", "Scenario", "Tcp", "from_
 
 #: Plain data of a scenario, a sweep or a search, as TOML gives it: keys with text, numbers, lists and tables.
 Plain = dict[str, Any]
+#: Changes to a scenario, as of ``--set``: ``["link.rate=5 Mbit/s"]``, or ``{"link.rate": "5 Mbit/s"}``.
+Changes = Sequence[str] | Mapping[str, Any]
 #: Data in the form that the core takes, as of ``crates/knee-net/src/spec.rs``.
 Core = dict[str, Any]
 

@@ -5,13 +5,15 @@ Codepoints are those of DSCP (RFC 2474), by name and number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer
 
 from knee.errors import Refused
 from knee.scenario import Plain, units
+from knee.scenario.frozen import frozen, refuse
 from knee.scenario.units import near, shown
 
 
@@ -51,10 +53,27 @@ Probability = Annotated[float, BeforeValidator(plain_number), Field(ge=0, le=1)]
 
 
 class Table(BaseModel):
-    """A table of a scenario file."""
+    """A table of a scenario file; neither it nor what it holds changes."""
 
     # Built once, as parts of Scenario, instead of each also for itself.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+    def model_post_init(self, _: Any) -> None:
+        """Freezes what it holds."""
+        held = self.__dict__
+        held.update({key: frozen(value) for key, value in held.items() if isinstance(value, list | dict)})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields replaced, which are not checked."""
+        return super().model_copy(update={key: frozen(value) for key, value in (update or {}).items()}, deep=deep)
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> NoReturn:
+            refuse(f"{name} = {value!r}")
+
+        def __delattr__(self, name: str) -> NoReturn:
+            refuse(f"del {name}")
 
     def plain(self) -> Plain:
         """The table as a scenario file writes it."""

@@ -6,23 +6,24 @@ Every problem becomes a ScenarioError.
 from __future__ import annotations
 
 import copy
+import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from knee.errors import Refused, ScenarioError, scenario_errors
+from knee.errors import InputError, Refused, ScenarioError, scenario_errors
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.files import PREFIX
-from knee.scenario import Plain, paths
+from knee.scenario import Changes, Plain, paths
 from knee.scenario.model import Scenario
 from knee.scenario.rejection import refused, table_at
 from knee.scenario.traffic import KINDS
-from knee.scenario.units import near, shown
+from knee.scenario.units import is_number, near, shown
 from knee.system import files
 
 #: The key in errors of changes that have none.
@@ -37,6 +38,40 @@ _LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PA
 _NAMED = 3
 #: Longest part of a change that an error shows, characters.
 _SHOWN = 60
+
+
+def changes_of(given: Changes) -> list[str]:
+    """Changes as ``key=value``, whatever their form.
+
+    Raises:
+        InputError: they are no changes.
+    """
+    if isinstance(given, Mapping):
+        return [f"{key}={_as_change(value, str(key))}" for key, value in given.items()]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        example = given if isinstance(given, str) and "=" in given else "link.rate=5 Mbit/s"
+        raise InputError(f"set: {shown(given)} is not a list of changes; expected such as set=[{shown(example)}].")
+    return list(given)
+
+
+def _as_change(value: object, key: str) -> str:
+    """A value as a change has it, from which :func:`parse_value` gives it back."""
+    text = isinstance(value, str) and not isinstance(value, Named)
+    plain = text and (key in _TEXTS or parse_value(str(value).strip()) == value)
+    return str(value) if plain else _as_toml(value, key)
+
+
+def _as_toml(value: object, key: str) -> str:
+    if isinstance(value, str) and not isinstance(value, Named):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_as_toml(each, key) for each in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(name)} = {_as_toml(each, key)}' for name, each in value.items())}}}"
+    if is_number(value) or isinstance(value, bool):
+        return str(value).lower()
+    found = f"{shown(value)} has the type {type(value).__name__}"
+    raise InputError(f"set: {key}: {found}; expected text, a number, true or false, or a list or table of these.")
 
 
 def apply(data: Plain, overrides: Sequence[str]) -> Plain:
@@ -214,23 +249,25 @@ MAX_FILE = 8 << 20
 _MOST_DEPTH = 100
 
 
-def load(source: str | Path, overrides: Sequence[str] = (), *, allow_code: bool = False) -> Scenario:
+def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = False) -> Scenario:
     """The scenario in a file, or the shipped one of that name.
 
     Args:
         source: path of a TOML file, or the name of a shipped scenario such as ``lola-fig4a``.
-        overrides: changes such as ``link.rate=5 Gbit/s`` and ``flows.0.cc=reno``, applied before anything is checked.
+        overrides: changes, ``["link.rate=5 Gbit/s", "flows.0.cc=reno"]`` or ``{"link.rate": "5 Gbit/s"}``, applied
+            before anything is checked.
         allow_code: whether Python files of congestion controls and queues (``cc = "mine.py:Mine"``) may be run here.
 
     Raises:
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
+    changes = changes_of(overrides)
     data, path = tables(source)
     for key, kind in {"sweep": "sweep", "search": "search", "plots": "sweep"}.items():
         if key in data:
             raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
-        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+        return from_dict(data, where=str(path), name=path.stem, overrides=changes)
 
 
 def tables(source: str | Path) -> tuple[Plain, Path]:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -25,8 +25,8 @@ from pydantic import (
 )
 
 from knee.errors import Refused
-from knee.own import CONTROL, QUEUE, Named, name_of, named_in
-from knee.scenario import Core, Plain, commands, defaults, registry, units
+from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of, named_in
+from knee.scenario import Changes, Core, Plain, commands, defaults, registry, units
 from knee.scenario.check import DATAGRAMS, check, check_capacity, check_flow, check_link
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_with_reverse
@@ -45,6 +45,8 @@ from knee.scenario.fields import (
     one_line,
     valid_name,
 )
+from knee.scenario.frozen import List, frozen
+from knee.scenario.paths import files_in
 from knee.scenario.registry import Value
 from knee.scenario.traffic import NO_CC, Probe, Traffic
 
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from knee.scenario.spec import Specification
 
 FORMAT = 1
+#: What a scenario works out once, on first use.
+_DERIVED = ("specification", "written", "files", "own", "labels")
 
 
 def _kernel_number(asked: object) -> object:
@@ -397,6 +401,21 @@ class Scenario(Table):
     _filled = model_validator(mode="before")(fill_defaults)
     _checked = model_validator(mode="after")(check)
 
+    def replace(self, set: Changes, *, allow_code: bool = False) -> Scenario:  # noqa: A002 - as on the command line
+        """Another scenario: this one with changes, checked.
+
+        Args:
+            set: the changes, ``{"link.rate": "5 Mbit/s"}`` or ``["link.rate=5 Mbit/s"]``.
+            allow_code: whether Python files that the changes name may be run here, as of :func:`knee.load`.
+
+        Raises:
+            ScenarioError: names the change, what was found and what would be accepted.
+        """
+        from knee.scenario.loading import changes_of, from_dict
+
+        with code_allowed(allow_code):
+            return from_dict(self.plain(), where=self.name, overrides=changes_of(set))
+
     def plain(self) -> Plain:
         """The scenario as plain data with every default written out; loads again to the same scenario."""
         data = super().plain()
@@ -405,6 +424,16 @@ class Scenario(Table):
             data = {("link" if k == "links" else k): (v[0] if k == "links" else v) for k, v in data.items()}
             del data["link"]["name"]
         return data
+
+    @cached_property
+    def written(self) -> Plain:
+        """:meth:`plain`, worked out once; it does not change."""
+        return cast(Plain, frozen(self.plain()))
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files that it names, each once."""
+        return tuple(dict.fromkeys(files_in(self.written)))
 
     @cached_property
     def specification(self) -> Specification:
@@ -418,10 +447,17 @@ class Scenario(Table):
         return build(self)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed; its specification is its own."""
+        """A copy with some fields replaced, which are not checked; its specification is its own."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("specification", None)
+        for name in _DERIVED:
+            copied.__dict__.pop(name, None)
         return copied
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """The fields, from which all else is worked out again."""
+        state = super().__getstate__()
+        fields = {name: value for name, value in state["__dict__"].items() if name not in _DERIVED}
+        return state | {"__dict__": fields}
 
     @property
     def queueing(self) -> list[tuple[str, Link | Reverse]]:
@@ -433,12 +469,12 @@ class Scenario(Table):
             (f"{key}.reverse", of.reverse) for key, of in zip(keys, self.links, strict=True) if of.reverse
         ]
 
-    @property
+    @cached_property
     def own(self) -> list[Named]:
         """The classes, files of weights and kernel modules that flows and queues name."""
-        return list(named_in([*(flow.cc for flow in self.flows), *(end.queue for _, end in self.queueing)]))
+        return List(named_in([*(flow.cc for flow in self.flows), *(end.queue for _, end in self.queueing)]))
 
-    @property
+    @cached_property
     def labels(self) -> list[str]:
         """The label of every single flow, in order."""
         labels: list[str] = []
@@ -447,4 +483,4 @@ class Scenario(Table):
             first = 1 if flow.label is not None else len(labels) + 1
             single = flow.label if flow.count == 1 else None
             labels += [single] if single is not None else [f"{base}{first + i}" for i in range(flow.count)]
-        return labels
+        return List(labels)

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Literal
+from numbers import Integral, Real
+from typing import Literal, TypeGuard
 
 from knee.errors import Refused
 
@@ -99,6 +100,16 @@ BYTES = Measure("a size", _BYTES, MAX_BYTES, "bytes", "100 kB", ("GB", "MB", "kB
 PACKETS = Measure("a number of packets", _PACKETS, MAX_PACKETS, "packets", "250 packets", ("packets",))
 #: By the kinds of :class:`Quantity` and :class:`Limit`.
 MEASURES: dict[Kind, Measure] = {"time": TIME, "rate": RATE, "bytes": BYTES, "packets": PACKETS}
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a whole or real number, of Python or numpy, and not a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number, of Python or numpy, and not a truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def shown(value: object) -> str:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import InputError
 from knee.own import CongestionControl, code_allowed
+from knee.scenario import Changes
+from knee.scenario.loading import changes_of
 from knee.study import notebook
 from knee.study.engine import Options
 from knee.study.searches import Search, open_search
@@ -39,7 +41,7 @@ def sweep(
     *,
     zip: Sequence[Sequence[str]] = (),  # noqa: A002 - as in the file
     derive: Mapping[str, str] | Sequence[str] = (),
-    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    set: Changes = (),  # noqa: A002 - as on the command line
     seeds: int | None = None,
     samples: int | None = None,
     sampling: str | None = None,
@@ -82,8 +84,8 @@ def sweep(
 
     with code_allowed(allow_code):
         definition = sweepfile.read(
-            source, over, zips=zip, derive=derive, changes=set, seeds=seeds, samples=samples, sampling=sampling,
-            sampling_seed=sampling_seed, vary=vary,
+            source, over, zips=zip, derive=derive, changes=changes_of(set), seeds=seeds, samples=samples,
+            sampling=sampling, sampling_seed=sampling_seed, vary=vary,
         )  # fmt: skip
     sweep = sweeps.run_sweep(
         definition,
@@ -111,7 +113,7 @@ def search(
     summarize: str | None = None,
     zip: Sequence[Sequence[str]] = (),  # noqa: A002 - as in the file
     derive: Mapping[str, str] | Sequence[str] = (),
-    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    set: Changes = (),  # noqa: A002 - as on the command line
     trials: int | None = None,
     seeds: int | None = None,
     search_seed: int | None = None,
@@ -169,9 +171,9 @@ def search(
 
     with code_allowed(allow_code):
         plan = searchfile.read(
-            source, over, changes=set, zips=zip, derive=derive, across=across, against=against, figure=figure,
-            goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials, seeds=seeds,
-            search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink,
+            source, over, changes=changes_of(set), zips=zip, derive=derive, across=across, against=against,
+            figure=figure, goal=goal, exceeds=exceeds, below=below, compare=compare, summarize=summarize, trials=trials,
+            seeds=seeds, search_seed=search_seed, batch=batch, sampler=sampler, findings=findings, shrink=shrink,
             tolerance=tolerance, keep=None if keep is None else list(keep), free=None if free is None else list(free),
         )  # fmt: skip
     search = searches.run_search(
@@ -186,7 +188,7 @@ def matrix(
     cc: Sequence[str | type[CongestionControl]] | None = None,
     *,
     queue: str | None = None,
-    set: Sequence[str] = (),  # noqa: A002 - as on the command line
+    set: Changes = (),  # noqa: A002 - as on the command line
     seeds: int = 1,
     out: str | Path = "results/matrix",
     allow_code: bool = False,
@@ -209,7 +211,7 @@ def matrix(
     """
     from knee.study import matrices
 
-    asked = [*set, *([] if queue is None else [f"link.queue={queue}"])]
+    asked = [*changes_of(set), *([] if queue is None else [f"link.queue={queue}"])]
     with code_allowed(allow_code):
         names = matrices.algorithms(cc)
     return matrices.run_matrix(names, Path(out), changes=asked, seeds=seeds, **_shown("matrix", how))

@@ -216,7 +216,7 @@ def _finished(
 def _outcome(
     future: futures.Future[Done], task: Task, lost: Callable[[Task, Exception], tuple[list[Done], list[Task]]] | None
 ) -> tuple[list[Done], list[Task]]:
-    """What a task gave, and the tasks to do instead where it was lost."""
+    """The results of a task, and the tasks to do instead where it was lost."""
     try:
         return [future.result()], []
     except (futures.CancelledError, KneeError):

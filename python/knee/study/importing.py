@@ -25,7 +25,7 @@ _KEY = {"rate": "rate_trace", "extra": "delay_trace", "loss": "loss_trace"}
 
 @dataclass(frozen=True)
 class Imported:
-    """What was written.
+    """The files written for a measurement.
 
     Attributes:
         measurement: what was read.

@@ -13,7 +13,7 @@ _EVERY_S = 0.2
 
 
 def progress(name: str, given: Callable[[float], None] | None) -> Callable[[float], None] | None:
-    """What to call with the fraction that is done: what the caller gives, a bar in a notebook, or nothing."""
+    """The callback for the fraction that is done: the caller's, a bar in a notebook, or none."""
     if given is not None or not in_notebook():
         return given
     return Bar(name)

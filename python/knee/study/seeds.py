@@ -13,7 +13,7 @@ from knee.grounds import runner
 from knee.grounds.runner import Options, Prepared
 from knee.results.result import Result
 from knee.scenario import Plain, Scenario
-from knee.scenario.units import shown
+from knee.scenario.units import is_whole, shown
 from knee.study import batch, notebook
 from knee.system import forked
 
@@ -118,18 +118,18 @@ def _numbers(seeds: int | Iterable[int], first: int) -> list[int]:
     Raises:
         InputError: they are none, or two are the same.
     """
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
+    if is_whole(seeds):
         if seeds < 1:
             raise InputError(f"seeds: {seeds} is out of range; expected 1 or more, or a list of seeds.")
-        return list(range(first, first + seeds))
+        return list(range(first, first + int(seeds)))
     if isinstance(seeds, bool | str) or not isinstance(seeds, Iterable):
         raise InputError(f"seeds: {shown(seeds)} has the wrong type; expected how many, or a list of seeds.")
     numbers = list(seeds)
     if not numbers:
         raise InputError("seeds: the list is empty; expected one or more seeds.")
     for seed in numbers:
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= _MOST:
+        if not is_whole(seed) or not 0 <= seed <= _MOST:
             raise InputError(f"seeds: {shown(seed)} is no seed; expected whole numbers from 0 to {_MOST}.")
         if numbers.count(seed) > 1:
             raise InputError(f"seeds: {seed} is there twice; name each seed once.")
-    return numbers
+    return [int(seed) for seed in numbers]

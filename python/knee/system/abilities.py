@@ -111,13 +111,19 @@ def _left_in_group() -> int | None:
     return None if least is None else max(least, 0)
 
 
+#: The first version's control groups write "no limit" as a number of this size, bytes.
+_NO_LIMIT = 1 << 60
+
+
 def _left(group: Path, limit: str, usage: str, cache: str) -> int:
     """The memory that a control group has left, bytes; reclaimable file cache counts as free."""
+    # First, since most groups have none, and the other files take longer to read than a short run takes.
+    most = int((group / limit).read_text(encoding="utf-8"))
+    if most >= _NO_LIMIT:
+        return most
     free = [
         int(line.split()[1])
         for line in (group / "memory.stat").read_text(encoding="utf-8").splitlines()
         if line.startswith(cache)
     ]
-    return (
-        int((group / limit).read_text(encoding="utf-8")) - int((group / usage).read_text(encoding="utf-8")) + sum(free)
-    )
+    return most - int((group / usage).read_text(encoding="utf-8")) + sum(free)

@@ -1,4 +1,4 @@
-"""What `plot` gives: a figure that shows itself in a notebook and is written as PDF, SVG, PNG or HTML."""
+"""The figure that `plot` gives, which shows itself in a notebook and is written as PDF, SVG, PNG or HTML."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ pub struct Aggregation {
     acked: u64,
     /// The most of the current and of the previous half window.
     extra: [u64; 2],
-    /// Which of them is current.
+    /// Index of the current half window in `extra`, 0 or 1.
     index: usize,
     /// Rounds the current one is old.
     rounds: u32,
@@ -33,7 +33,7 @@ impl Aggregation {
         Self { epoch: now_us, ..Self::default() }
     }
 
-    /// After idleness an epoch begins.
+    /// Begins an epoch, after idleness.
     pub const fn restart(&mut self, now_us: u64) {
         self.epoch = now_us;
         self.acked = 0;
@@ -80,7 +80,7 @@ impl Bbr {
         self.aggregation.update(self.delivered_at, u64::from(ack.delivered), bw, u64::from(cwnd));
     }
 
-    /// What is added to the window, in packets (`bbr_ack_aggregation_cwnd`): nothing during startup.
+    /// Packets added to the window (`bbr_ack_aggregation_cwnd`): none during startup.
     pub(super) fn aggregation_cwnd(&self) -> u64 {
         if self.is_old() || !self.full_pipe.reached() {
             return 0;

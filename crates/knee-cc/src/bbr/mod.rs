@@ -88,7 +88,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose BBR it is.
+    /// The kernel whose BBR it is.
     enum Kernel {
         V6_12 = "6.12",
         V4_13 = "4.13",
@@ -168,7 +168,7 @@ struct Bbr {
     pacing_gain: u64,
     /// In force for the window, in 1/256.
     cwnd_gain: u64,
-    /// Whether the flow starts again after a pause of the application.
+    /// The flow starts again after a pause of the application.
     idle_restart: bool,
     /// When data was last delivered, us (`delivered_mstamp`).
     delivered_at: u64,
@@ -206,7 +206,7 @@ impl Bbr {
         }
     }
 
-    /// Whether it is that of Linux 4.13.
+    /// True if this is the BBR of Linux 4.13.
     fn is_old(&self) -> bool {
         self.tunables.params.kernel == Kernel::V4_13
     }

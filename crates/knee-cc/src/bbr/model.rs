@@ -17,12 +17,12 @@ pub fn bdp(bw: u64, min_rtt_us: Option<u64>, gain: u64) -> u64 {
     (bw.saturating_mul(rtt).saturating_mul(gain) / UNIT).div_ceil(BW_UNIT).min(u64::from(u32::MAX))
 }
 
-/// What an ACK tells about the bandwidth.
+/// The bandwidth sample of an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct BwSample {
     /// Bandwidth, where the sample is valid.
     pub bw: Option<u64>,
-    /// Whether the application (or `probe_rtt`) limited sending when the packet left.
+    /// The application (or `probe_rtt`) limited sending when the packet left.
     pub app_limited: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Model {
     round: u64,
     /// `delivered` at which the round ends (`next_rtt_delivered`).
     round_end: u64,
-    /// Whether the last ACK began a round.
+    /// The last ACK began a round.
     round_start: bool,
     /// Packets sent under `probe_rtt`'s mark.
     pub mark: AppLimitedMark,
@@ -47,7 +47,7 @@ impl Model {
         self.max_bw.get()
     }
 
-    /// One with this bandwidth.
+    /// A model with this bandwidth.
     #[cfg(test)]
     pub fn of(bw: u64) -> Self {
         let mut model = Self::default();
@@ -55,7 +55,7 @@ impl Model {
         model
     }
 
-    /// Whether the last ACK began a round.
+    /// True if the last ACK began a round.
     pub const fn round_start(&self) -> bool {
         self.round_start
     }

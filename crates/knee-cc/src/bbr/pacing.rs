@@ -29,7 +29,7 @@ pub struct Pacing {
     mss: u64,
     /// Payload bytes per second, at least 1.
     rate: u64,
-    /// Whether the rate was ever set from an RTT (`has_seen_rtt`).
+    /// The rate was set from an RTT at least once (`has_seen_rtt`).
     has_seen_rtt: bool,
     /// Window the connection began with, in packets.
     initial_cwnd: u64,

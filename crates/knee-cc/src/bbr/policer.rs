@@ -19,22 +19,22 @@ const BW_DIFF: u64 = 4000 / 8;
 /// Rounds the policer's rate is used (`bbr_lt_bw_max_rtts`).
 const MAX_ROUNDS: u32 = 48;
 
-/// What an ACK tells the detector.
+/// Input of the detector, from one ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct LossSample {
     /// When data was last delivered, us.
     pub at: u64,
     /// Packets lost.
     pub lost: u32,
-    /// Whether the application limited sending.
+    /// The application limited sending.
     pub app_limited: bool,
-    /// Whether a round began.
+    /// A round began with this ACK.
     pub round_start: bool,
-    /// Whether the flow is in `probe_bw`.
+    /// The flow is in `probe_bw`.
     pub in_probe_bw: bool,
 }
 
-/// What changed.
+/// The detector's news after an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A policer was found.

@@ -23,7 +23,7 @@ impl Cycle {
         GAINS[self.index]
     }
 
-    /// Whether this is the phase that looks for more bandwidth.
+    /// True in the phase that looks for more bandwidth.
     pub const fn is_probing(&self) -> bool {
         self.index == 0
     }
@@ -55,7 +55,7 @@ impl Bbr {
         }
     }
 
-    /// Whether the phase is complete (`bbr_is_next_cycle_phase`): at gain 1 a `min_rtt` has passed; above, also, the
+    /// True if the phase is complete (`bbr_is_next_cycle_phase`): at gain 1 a `min_rtt` has passed; above, also, the
     /// target was reached or packets were lost; below, a `min_rtt` has passed or the queue is empty.
     fn is_next_phase(&self, ack: &Ack) -> bool {
         // Without any RTT sample Linux's min_rtt is all ones: no phase is long enough.

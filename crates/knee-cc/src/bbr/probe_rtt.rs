@@ -16,7 +16,7 @@ pub struct MinRtt {
     stamp: Time,
     /// When `probe_rtt` may end, in ticks; `None` until in flight is down to 4 packets.
     done: Option<Time>,
-    /// Whether a round has passed since.
+    /// A round has passed since in flight was down to 4 packets.
     round_done: bool,
 }
 
@@ -92,7 +92,7 @@ impl Bbr {
         }
     }
 
-    /// Whether a transmission into an empty pipe follows a pause of the application; one under `probe_rtt`'s mark
+    /// True if a transmission into an empty pipe follows a pause of the application; one under `probe_rtt`'s mark
     /// counts as such, as in Linux.
     pub(super) fn is_idle_restart(&self, view: &View) -> bool {
         view.app_limited || self.model.mark.covers(view.delivered)

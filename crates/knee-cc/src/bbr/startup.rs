@@ -16,7 +16,7 @@ pub struct FullPipe {
 }
 
 impl FullPipe {
-    /// Whether the pipe was ever full.
+    /// True once the pipe was full; never false again.
     pub const fn reached(&self) -> bool {
         self.reached
     }

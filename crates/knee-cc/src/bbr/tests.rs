@@ -55,7 +55,7 @@ fn windows_are_those_of_a_real_kernel() {
     assert_eq!(windows, [686, 694, 680]);
 }
 
-/// The same run without the aggregation's 4: 661 and three bursts of 7, 9 and 5, made even.
+/// Linux 4.13 lacks the aggregation's 4 and the probing phase's 2: 661 and three bursts of 7, 9 and 5, made even.
 #[test]
 fn windows_of_linux_4_13_do_not_grow_while_probing_or_by_aggregation() {
     let mut flow = bbr_of(Params { kernel: Kernel::V4_13, ..Params::default() }, Time::from_millis(40));

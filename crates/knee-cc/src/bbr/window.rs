@@ -6,14 +6,14 @@ use super::{Bbr, Mode};
 use crate::{Ack, CaState, Control};
 use knee_core::convert::saturating_u32;
 
-/// What recovery has to remember.
+/// State that recovery keeps from one ACK to the next.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     /// State of loss recovery on the previous ACK.
     pub prev_ca: CaState,
     /// The last good window, from before recovery or `probe_rtt`.
     pub prior_cwnd: u32,
-    /// Whether this is the first round of recovery: a packet out per packet in.
+    /// This is the first round of recovery: a packet out per packet in.
     pub packet_conservation: bool,
 }
 
@@ -23,7 +23,7 @@ impl Default for Recovery {
     }
 }
 
-/// Whether losses are being repaired (Linux: the state is at or above `TCP_CA_Recovery`).
+/// True while losses are being repaired (Linux: the state is at or above `TCP_CA_Recovery`).
 const fn repairing(ca: CaState) -> bool {
     matches!(ca, CaState::Recovery | CaState::Loss)
 }

@@ -16,11 +16,11 @@ fn bbr3(state: State) -> Bbr3 {
     flow
 }
 
-/// What an ACK of the test says beyond its round.
+/// Contents of a test's ACK, beyond its round.
 #[derive(Clone, Copy, Default)]
 struct Told {
     app_limited: bool,
-    /// Of the last 100 packets.
+    /// Packets lost of the last 100.
     lost: u64,
     in_flight: u32,
 }

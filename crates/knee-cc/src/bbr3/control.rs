@@ -11,7 +11,7 @@ use knee_core::{Rate, Time};
 const UP_CWND_GAIN: u64 = 2250;
 /// Pacing gain in `probe_bw_down`, in 1/1000 (5.3.3.1).
 const DOWN_GAIN: u64 = 900;
-/// The same of Google's kernel, 232/256.
+/// Pacing gain in `probe_bw_down` of Google's kernel in 1/1000, 232/256.
 const KERNEL_DOWN_GAIN: u64 = 906;
 /// Google's kernel adds at most what the bandwidth delivers in this time to the window, us.
 const MAX_EXTRA_US: u64 = 100_000;
@@ -118,7 +118,7 @@ impl Bbr3 {
         extra.min(self.bw().saturating_mul(MAX_EXTRA_US) / BW_UNIT)
     }
 
-    /// Whether the window grows in startup whatever the model says: less than the initial window was delivered; in
+    /// True while the window grows in startup whatever the model says: less than the initial window was delivered; in
     /// Google's kernel the window is below twice that.
     fn is_beginning(&self, view: &View, cwnd: u64) -> bool {
         if self.tunables.is_kernel() {

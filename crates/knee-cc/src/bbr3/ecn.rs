@@ -59,7 +59,7 @@ pub struct Fractions {
 }
 
 impl Fractions {
-    /// Of these parameters.
+    /// Converts the parameters, rounded to the nearest unit.
     pub fn new(params: &Params) -> Self {
         let fraction = |ratio| truncated(libm::round(ratio * ONE as f64));
         Self {
@@ -71,29 +71,29 @@ impl Fractions {
     }
 }
 
-/// What marks tell.
+/// State of the reaction to marks.
 #[derive(Clone, Debug)]
 pub struct Ecn {
-    /// Whether the receiver counts marks.
+    /// The receiver counts marks.
     counted: bool,
-    /// Whether the flow reacts to their fraction.
+    /// The flow reacts to the fraction of marks.
     pub eligible: bool,
     /// Average fraction of marked packets.
     alpha: u64,
     /// Packets delivered, and those of them with a mark, when alpha was updated.
     seen: (u64, u64),
-    /// Whether there was a mark in this round.
+    /// A packet of this round was marked.
     in_round: bool,
-    /// Whether there were marks in this probing cycle.
+    /// Packets of this probing cycle were marked.
     in_cycle: bool,
-    /// Whether there was loss in this probing cycle.
+    /// Packets were lost in this probing cycle.
     pub loss_in_cycle: bool,
     /// Rounds of startup above the threshold, in a row.
     startup_rounds: u64,
 }
 
 impl Ecn {
-    /// Before the first mark.
+    /// The state before the first mark.
     pub const fn new(counted: bool) -> Self {
         Self {
             counted,
@@ -117,7 +117,8 @@ impl Ecn {
         self.alpha = ((ONE - gain) * self.alpha + gain * fraction) / ONE;
     }
 
-    /// What a bound on the packets in flight becomes after a round with marks (`bbr_ecn_lower_bounds`).
+    /// `inflight`, a bound on the packets in flight, after a round with marks: less by `alpha · factor` of it
+    /// (`bbr_ecn_lower_bounds`).
     const fn lowered(&self, inflight: u64, factor: u64) -> u64 {
         let kept = ONE - self.alpha * factor / ONE;
         saturating_u64(inflight as u128 * kept as u128 / ONE as u128)
@@ -162,7 +163,7 @@ impl Bbr3 {
         }
     }
 
-    /// Whether a sample says that a probe put too much in flight (`bbr_is_inflight_too_high`).
+    /// True if a sample shows that a probe put too much in flight (`bbr_is_inflight_too_high`).
     pub(super) fn is_marked_too_much(&self, sample: &Sample) -> bool {
         let thresh = self.tunables.ecn.thresh;
         self.ecn.eligible && thresh > 0 && sample.delivered_ce << 20 > sample.delivered.saturating_mul(thresh)

@@ -53,11 +53,11 @@ pub struct Delivery {
     pub inflight_latest: u64,
     /// `delivered` at which the round ends (`loss_round_delivered`).
     round_end: u64,
-    /// Whether the last ACK began a round.
+    /// The last ACK began a round.
     pub loss_round_start: bool,
-    /// Whether packets were lost in the round.
+    /// Packets were lost in the round.
     pub is_loss_in_round: bool,
-    /// In how many places.
+    /// Ranges of consecutive packets lost in the round.
     pub ranges_in_round: u64,
     /// The connection's count of lost packets up to which they were handled.
     lost_seen: u64,
@@ -82,7 +82,7 @@ pub fn inflight_at_loss(in_flight: u64, lost: u64, size: u64, thresh: u64) -> u6
 }
 
 impl Bbr3 {
-    /// Whether more was lost since the sample's packet left than is tolerated (`IsInflightTooHigh`).
+    /// True if more was lost since the sample's packet left than is tolerated (`IsInflightTooHigh`).
     pub(super) fn is_inflight_too_high(&self, sample: &Sample) -> bool {
         sample.lost.saturating_mul(UNIT) > sample.tx_in_flight.saturating_mul(self.tunables.loss_thresh)
     }

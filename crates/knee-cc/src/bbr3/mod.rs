@@ -129,7 +129,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose BBRv3 it is.
+    /// The kernel whose BBRv3 it is, or none for the draft's.
     enum Kernel {
         /// The draft's.
         None = "none",
@@ -187,12 +187,12 @@ enum State {
 }
 
 impl State {
-    /// Whether this is one of `probe_bw`'s four (`IsInAProbeBWState`).
+    /// True in the four states of `probe_bw` (`IsInAProbeBWState`).
     const fn in_probe_bw(self) -> bool {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether the flow looks for more bandwidth (`IsProbingBW`).
+    /// True if the flow looks for more bandwidth (`IsProbingBW`).
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
@@ -213,7 +213,7 @@ struct Tunables {
 }
 
 impl Tunables {
-    /// Whether this is Google's kernel.
+    /// True if this is Google's kernel.
     fn is_kernel(&self) -> bool {
         self.params.kernel == Kernel::V3
     }
@@ -241,7 +241,7 @@ struct Bbr3 {
     /// Draws when to probe for bandwidth.
     rng: Rng,
     state: State,
-    /// Whether the flow starts again after a pause of the application.
+    /// The flow starts again after a pause of the application.
     idle_restart: bool,
     model: Model,
     /// Long-term bound on what is in flight, in packets; [`INFINITE`] until loss set it.
@@ -291,7 +291,7 @@ impl Bbr3 {
         control.pacing_rate = Some(self.output.rate());
     }
 
-    /// Whether a transmission into an empty pipe follows a pause of the application.
+    /// True if a transmission into an empty pipe follows a pause of the application.
     fn is_idle_restart(&self, view: &View) -> bool {
         view.app_limited || self.model.mark.covers(view.delivered)
     }

@@ -7,18 +7,18 @@ use crate::minmax::WindowedMax;
 use knee_core::Time;
 use knee_core::convert::saturating_u64;
 
-/// What an ACK tells about the delivery.
+/// The delivery sample of an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Whether it is a valid sample of the delivery rate.
+    /// It is a valid sample of the delivery rate.
     pub valid: bool,
     /// Bandwidth; 0 if there is no sample.
     pub bw: u64,
     /// Packets delivered since the sample's packet left.
     pub delivered: u64,
-    /// Those of them with a mark.
+    /// Packets delivered since with a mark.
     pub delivered_ce: u64,
-    /// Whether the application (or `probe_rtt`) limited sending then.
+    /// The application (or `probe_rtt`) limited sending when the sample's packet left.
     pub app_limited: bool,
     /// Packets in flight then.
     pub tx_in_flight: u64,
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Whether the last ACK began a round.
+    /// True if the last ACK began a round.
     pub const fn round_start(&self) -> bool {
         self.round_start
     }

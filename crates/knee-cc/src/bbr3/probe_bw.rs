@@ -12,19 +12,19 @@ const MAX_UP_ROUNDS: u32 = 30;
 /// Least wait between probes; up to a second more is drawn.
 const MIN_WAIT: Time = Time::from_secs(2);
 
-/// What the ACKs coming in tell about a probe (2.13).
+/// The part of a probe that the ACKs coming in belong to (2.13).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AckPhase {
     /// Nothing.
     #[default]
     Init,
-    /// They are of the refill.
+    /// ACKs of the refill.
     Refilling,
-    /// In flight is rising.
+    /// ACKs of the refill, while in flight rises.
     ProbeStarting,
-    /// They are of the probe.
+    /// ACKs of the probe.
     ProbeFeedback,
-    /// The probe is over, they may still be of it.
+    /// ACKs after the probe, perhaps still of it.
     ProbeStopping,
 }
 
@@ -32,11 +32,11 @@ pub enum AckPhase {
 #[derive(Clone, Debug)]
 pub struct Probe {
     pub ack_phase: AckPhase,
-    /// Whether samples are of a probe that was not reacted to yet.
+    /// Samples are of a probe that was not reacted to yet.
     pub is_sample: bool,
-    /// Whether the last probe lost too much.
+    /// The last probe lost too much.
     pub prev_too_high: bool,
-    /// Whether the last probe was stopped where the one before had lost too much.
+    /// The last probe was stopped where the one before had lost too much.
     prev_precautionary: bool,
     /// Round in which drain began.
     pub drain_start: u64,

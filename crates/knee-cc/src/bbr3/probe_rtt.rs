@@ -14,11 +14,11 @@ pub struct MinRtt {
     /// Least of 5 s (`probe_rtt_min_delay`).
     recent: Time,
     recent_stamp: Time,
-    /// Whether `recent` was due for a refresh on the last ACK.
+    /// On the last ACK, `recent` was due for a refresh.
     expired: bool,
     /// When `probe_rtt` may end; `None` until in flight is low enough.
     done: Option<Time>,
-    /// Whether a round has passed since.
+    /// A round has passed since in flight was low enough.
     round_done: bool,
 }
 

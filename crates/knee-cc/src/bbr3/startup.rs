@@ -11,9 +11,9 @@ const ROUNDS: u32 = 3;
 /// The search for a plateau (5.3.1.2).
 #[derive(Clone, Debug, Default)]
 pub struct FullPipe {
-    /// Whether the pipe was ever full.
+    /// The pipe was full at least once.
     pub reached: bool,
-    /// Whether it is since the search began.
+    /// The pipe was full since the search began.
     pub now: bool,
     /// Bandwidth to grow from.
     baseline: u64,

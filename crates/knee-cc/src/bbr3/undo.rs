@@ -1,4 +1,4 @@
-//! What recovery and `probe_rtt` keep of the time before, and the way back where a loss was none (5.5.11, 5.6.4.4).
+//! State from before recovery and `probe_rtt`, and the way back where a loss was none (5.5.11, 5.6.4.4).
 
 use super::loss::{Origin, ShortTerm};
 use super::{Bbr3, INFINITE, State};

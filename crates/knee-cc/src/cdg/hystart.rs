@@ -34,7 +34,7 @@ impl Hystart {
         self.samples = 0;
     }
 
-    /// Whether slow start should end with this ACK, `rtt_min` being the least RTT of the round trip so far.
+    /// Returns true if slow start should end with this ACK; `rtt_min` is the least RTT of the round trip so far.
     pub fn ends_slow_start(&mut self, ack: &Ack, rtt_min: i64, by_train: bool, by_delay: bool) -> bool {
         self.delay_min = match (self.delay_min, rtt_min) {
             (0, rtt) => rtt,
@@ -47,7 +47,7 @@ impl Hystart {
         (by_train && self.train_is_long(ack)) || (by_delay && self.delay_is_long(rtt_min))
     }
 
-    /// Whether ACKs have followed closely for half the least RTT.
+    /// True if ACKs have followed closely for half the least RTT.
     fn train_is_long(&mut self, ack: &Ack) -> bool {
         let now = ack.view.now;
         match self.train {
@@ -63,7 +63,7 @@ impl Hystart {
         false
     }
 
-    /// Whether this round trip's least RTT exceeds the least ever by an eighth.
+    /// True if this round trip's least RTT exceeds the least ever by an eighth.
     fn delay_is_long(&mut self, rtt_min: i64) -> bool {
         if self.samples < SAMPLES {
             self.samples += 1;

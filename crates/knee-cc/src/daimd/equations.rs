@@ -23,7 +23,7 @@ choice! {
         Htcp = "htcp",
         /// H-TCP's, as its draft has it and as Table I was made (draft-leith-tcp-htcp).
         HtcpDraft = "htcp_draft",
-        /// One packet.
+        /// One packet per round trip.
         Reno = "reno",
         /// A hundredth of the window (Kelly, "Scalable TCP", 2003).
         Scalable = "scalable",

@@ -110,8 +110,8 @@ fn as_module(p: &Params) -> c::DaimdParams {
     }
 }
 
-/// ACKs come at least a millisecond apart, which is how often the module works out what takes divisions. What is not
-/// yet a whole packet is rounded to 10^-6 packets per ACK here and finer there, so that either may give a packet first.
+/// ACKs come at least a millisecond apart, which is how often the module makes its divisions. Growth below a whole
+/// packet is rounded to 10^-6 packets per ACK here and finer there, so that either may give a packet first.
 #[test]
 fn whole_connections_take_the_same_course_ack_by_ack() {
     let rng = &mut Rng::stream(1, "daimd connections");

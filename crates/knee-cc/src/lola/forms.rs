@@ -67,7 +67,7 @@ fn the_target_of_a_round_counts_from_a_feedback_delay_before_it() {
     }
 }
 
-/// Of 1000 packets, `1 - 50/58` are queued at the greatest RTT of the hold and `1 - 50/54` at its last.
+/// The queue holds `1 - 50/58` of 1000 packets at the greatest RTT of the hold, and `1 - 50/54` at its last.
 #[test]
 fn the_decrease_takes_the_greatest_rtt_of_the_hold_or_its_last() {
     for (form, rtt_us) in [("paper", 58_000), ("printed", 54_000)] {

@@ -1,4 +1,4 @@
-//! What LoLa does when its sender comes back from idle time with a smaller window (RFC 5681, 4.1), ACK by ACK.
+//! LoLa's reaction when its sender comes back from idle time with a smaller window (RFC 5681, 4.1), ACK by ACK.
 
 use super::{Lola, Params, Phase};
 use crate::testing::{self, after, change};

@@ -201,7 +201,7 @@ impl Twins {
         };
         c::lola_on_ack(&mut self.module, &self.params, &mut answer);
         self.control = crate::testing::after(before, |c| self.rust.on_ack(&ack, c));
-        // What tcp_lola.c does with the answer.
+        // The module tcp_lola.c applies the answer in this way.
         let mut theirs = Control { cwnd: answer.cwnd, ssthresh: answer.ssthresh, ..control };
         if answer.cwnd < control.cwnd {
             theirs.cwnd_cnt = 0;
@@ -358,7 +358,7 @@ fn an_ack_clocked_flow_whose_window_one_ack_covers_grows_as_the_equation_says() 
         let t = seconds as f64 - libm::cbrt(3.0 / 0.4);
         let expected = 10.0 + 0.4 * t * t * t;
         let cwnd = f64::from(grown_by_one_ack_per_window(seconds, Time::ZERO));
-        // What the function gains in an RTT, and a packet that is not whole yet.
+        // Bound: the function's gain in an RTT, and a packet that is not whole yet.
         let off = 0.4 * 3.0 * t * t * 0.1 + 1.0;
         assert!((cwnd - expected).abs() <= off, "after {seconds} s: {cwnd}, Eq. 1 {expected}");
     }

@@ -1,4 +1,4 @@
-//! What LoLa does on a loss and on a timeout, ACK by ACK.
+//! LoLa's reaction to a loss and to a timeout, ACK by ACK.
 
 use super::{ENTRY, Lola, Params, Phase};
 use crate::testing::{self, change, congestion};

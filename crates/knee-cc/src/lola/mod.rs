@@ -17,42 +17,14 @@
 //!
 //! A loss leads to cubic increase as in CUBIC, a timeout to slow start.
 //!
-//! What the paper leaves open, and what is done here:
-//! - Fig. 2 adds `X(t) - Q_data` to the window, but `Q_data` shows an addition only when packets sent after it have
-//!   been acknowledged and the minimum filter has let go of older RTTs. Added on every ACK, the same difference would
-//!   be added many times over. So it is added at most once per `RTT_now + t_measure`, which is the time that takes; and
-//!   it at most doubles the window, for a flow that did not use its window while `X(t)` went on.
-//! - A flow learns one such span late that the round began, the later the longer its RTT. So that all flows take
-//!   `X` for the same moment, `t` counts from that span before the state was entered.
-//! - `Q_delay` shows a tailored decrease as late. No state is left on its account for `RTT_now + t_measure` after it.
-//! - Tailored decrease takes `Q_data` at the greatest `RTT_now` of the hold, not at its end. Noise lets flows enter
-//!   the hold up to some 100 ms apart; by the time the last one decreases, the others have taken out their parts,
-//!   the queue it sees is shorter, and it would come away with a larger share than it had.
-//! - Where the queue empties during fair flow balancing (flows ended, the link became faster), the rule of Section II
-//!   holds: below half of `Q_low` the flow goes back to cubic increase. The half keeps noise at `Q_low` from ending a
-//!   round. The cubic function continues where it stopped.
-//! - `RTT_now` is "close to" `RTT_min` within `min_rtt_close`.
-//! - Slow start tracks unfiltered RTTs, since the filter would hide the queue for 40 ms, in which the window could
-//!   double several times; `filter_slow_start` shows that. It also ends at `ssthresh` after a timeout.
-//! - After slow start `K` is 0 and `CWnd_max` the window.
-//! - Time in which nothing was in flight does not count as `t` of Eq. 1: the window was not in use. As in CUBIC the
-//!   curve is moved along, but only by that time. Nor does the time of a round, from balancing to the end of the hold.
-//! - A sender that did not use its window reduces it and keeps `ssthresh` (RFC 2861, RFC 5681, 4.1), after idle time to
-//!   the initial window. Below `ssthresh` every state is left for slow start: a hold or a decrease of that window, or
-//!   Eq. 1 from it, would take it for what the path carries. As the path is known, slow start that a queue ends leaves
-//!   the cubic function as it was; there is none at the start of a connection and after a timeout.
-//! - Slow start looks at RTTs while the window is in use, and since the last idle time: others' queues of other times
-//!   are no sign of its own.
-//! - `q_low` has to be longer than a packet takes on the link, which is 1 ms at 12 Mbit/s. Otherwise every two packets
-//!   that an ACK sends at once look like a standing queue, and a small window may shrink to two packets.
-//! - In Eq. 1 windows are in packets, as in CUBIC; in Eq. 2 a packet counts as its payload.
+//! Points that the paper leaves open, and their answers here:
 //!
 //! Three forms (parameter `form`): `paper`, the default, is all of the above; `printed` is that without the three
 //! answers that depart from the text, so that `t` counts from the entry into the state, the decrease takes `Q_data` at
 //! the end of the hold, and no edge leads back from balancing; `program` is what the authors' module is said to do
 //! ([`program`]). lab/lola-ablation.md has each item of the paper in each form.
 
-mod equations;
+pub(crate) mod equations;
 #[cfg(test)]
 mod forms;
 #[cfg(test)]
@@ -61,7 +33,7 @@ mod idle;
 mod kernel;
 #[cfg(test)]
 mod losses;
-mod program;
+pub(crate) mod program;
 
 use crate::cubic::Decrease;
 use crate::entry::{Entry, Family, edges};
@@ -107,7 +79,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whose algorithm it is.
+    /// The form of the algorithm: all of the paper's, its text as printed, or the authors' program.
     enum Form {
         Paper = "paper",
         Printed = "printed",
@@ -147,7 +119,7 @@ params! {
     }
 }
 
-/// What is compared and multiplied as integers; delays in microseconds.
+/// Parameters that are compared and multiplied as integers; delays in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Scaled {
     q_low: u64,
@@ -217,7 +189,7 @@ struct Lola {
     rtt_hold: u64,
     /// Least and greatest RTT of slow start.
     slow_start_rtt: (u64, u64),
-    /// The same of the form program.
+    /// Least and greatest RTT of the round trip, in the form `program`.
     round: Round,
     /// Its increase in fair flow balancing.
     spread: Spread,
@@ -283,7 +255,7 @@ impl Lola {
         self.spread = Spread::begin(now);
     }
 
-    /// Whether the phase is one in which the window does not follow Eq. 1 and comes back to it.
+    /// True in the phases in which the window does not follow Eq. 1 and comes back to it.
     fn in_round(&self) -> bool {
         matches!(self.phase, Phase::FairFlowBalancing | Phase::CwndHold)
     }

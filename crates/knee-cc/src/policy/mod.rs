@@ -58,7 +58,7 @@ pub enum Lever {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Length {
-    /// As long as this, ns.
+    /// A fixed time, ns.
     Time(u64),
     /// This many mean RTTs of the interval before.
     Rtts(f64),
@@ -122,9 +122,9 @@ impl Settings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// How it observes and acts.
+    /// Observation, action and monitor interval.
     pub settings: Settings,
-    /// From an observation to an action.
+    /// The network from an observation to an action.
     pub layers: Network,
 }
 
@@ -193,7 +193,7 @@ impl Flown for Policy {
 pub struct Steered(Arc<Mutex<Pilot>>);
 
 impl Steered {
-    /// For a connection that begins.
+    /// A pilot for a connection that begins.
     pub fn new(settings: &Settings, init: &Init) -> Self {
         Self(Arc::new(Mutex::new(Pilot::new(settings, init))))
     }

@@ -27,7 +27,7 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// One layer.
+/// A layer of the network.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {

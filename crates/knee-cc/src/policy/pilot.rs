@@ -39,7 +39,7 @@ pub struct Figures {
     pub throughput_bps: f64,
     /// Mean RTT, s; of the last interval that had a sample.
     pub rtt_s: f64,
-    /// That, less the least RTT of the flow, s.
+    /// Queueing delay, s: `rtt_s` less the least RTT of the flow.
     pub queueing_s: f64,
     /// Packets considered lost, as a share of these and of the packets delivered.
     pub loss: f64,
@@ -57,7 +57,7 @@ pub struct Pilot {
     end: Time,
     /// Length of the interval without extensions.
     length: Time,
-    /// Whether it had an ACK or a timeout.
+    /// The interval had an ACK or a timeout.
     heard: bool,
     /// RTT samples of the interval, ns.
     rtts: Vec<u64>,
@@ -69,7 +69,7 @@ pub struct Pilot {
 }
 
 impl Pilot {
-    /// For a connection that begins.
+    /// The start of a connection's first monitor interval.
     pub fn new(settings: &Settings, init: &Init) -> Self {
         let rtt = init.rtt.as_secs_f64();
         let bits = f64::from(init.mss) * 8.0;

@@ -34,7 +34,7 @@ use knee_core::{Bytes, Rate, Time};
 /// An RTT more than this many times the one remembered is that of another path.
 const GREATEST_RTT: u64 = 10;
 
-/// Where the connection is.
+/// The phase of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The initial window is not acknowledged yet.

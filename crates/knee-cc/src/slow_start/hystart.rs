@@ -26,18 +26,18 @@ const DELAY_MAX_US: u64 = 16_000;
 /// Bytes of one aggregated packet: 64 KiB less the room Linux keeps for headers (`sk_gso_max_size`).
 const GSO_MAX_BYTES: u128 = 65_536 - 321;
 
-/// Which signs to look for.
+/// The signs to look for.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Whether to look for ACK trains.
+    /// ACK trains are looked for.
     pub ack_train: bool,
-    /// Whether to look for an increase of delay.
+    /// An increase of delay is looked for.
     pub delay: bool,
     /// Smallest window at which slow start may end, in packets.
     pub low_window: u32,
     /// Longest gap between ACKs of a train.
     pub ack_delta_us: u64,
-    /// Whether the sender paces.
+    /// The sender paces.
     pub paced: bool,
 }
 

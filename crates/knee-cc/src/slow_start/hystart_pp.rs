@@ -108,7 +108,7 @@ impl HyStartPlusPlus {
         })
     }
 
-    /// Whether the least RTT has risen since the last round.
+    /// True if the least RTT has risen since the last round.
     fn rises(&self) -> bool {
         self.last_min < Time::MAX && self.current_min >= self.last_min.saturating_add(rise(self.last_min))
     }

@@ -51,7 +51,7 @@ pub trait SlowStart: Send {
     /// which the sender reduces the window.
     fn on_reducing(&mut self, _ack: &Ack, _control: &mut Control) {}
 
-    /// That reduction is complete. May change `ssthresh`.
+    /// The reduction that ended slow start is complete. May change `ssthresh`.
     fn on_reduced(&mut self, _control: &mut Control) {}
 }
 
@@ -84,7 +84,7 @@ params! {
 }
 
 params! {
-    /// What `careful_resume` remembers.
+    /// The path parameters that `careful_resume` remembers.
     pub struct Saved {
         /// window remembered for careful_resume, in packets; 0: none
         saved_cwnd: u32 = 0, in 0..=1 << 30, from RESUME;
@@ -97,7 +97,7 @@ params! {
 pub const SOURCE: &str = "docs/slow-start.md";
 const RESUME: &str = "draft-ietf-tsvwg-careful-resume-24";
 
-/// Whether the first slow start that `params` ask for, if they have one, needs a sender that paces.
+/// True if the first slow start that `params` ask for, if they have one, needs a sender that paces.
 pub fn paces(params: &knee_core::Params) -> bool {
     matches!(params.find("slow_start").and_then(Kind::of), Some(Kind::CarefulResume | Kind::RapidStart))
 }
@@ -121,11 +121,11 @@ pub fn with<C: CongestionControl + Clone + 'static>(
 /// Where a connection is with its first slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// In it.
+    /// The first slow start goes on.
     First,
-    /// In the reduction that ended it.
+    /// The reduction that ended it goes on.
     Reduction,
-    /// Beyond it.
+    /// It is over for good.
     Over,
 }
 
@@ -144,8 +144,8 @@ impl<C: CongestionControl + Clone + 'static, S: SlowStart + Clone + 'static> Sta
 }
 
 impl<C: CongestionControl, S: SlowStart> Starting<C, S> {
-    /// Whether the first slow start goes on; where `ssthresh` was reached it is over for good, and the part's rate with
-    /// it.
+    /// Returns true while the first slow start goes on; where `ssthresh` was reached it is over for good, and the
+    /// part's rate with it.
     fn starting(&mut self, control: &mut Control) -> bool {
         if self.stage == Stage::First && !control.in_slow_start() {
             self.stage = Stage::Over;
@@ -202,7 +202,7 @@ impl<C: CongestionControl, S: SlowStart> CongestionControl for Starting<C, S> {
                 self.start.on_reduced(control);
                 self.stage = Stage::Over;
             } else {
-                // What the algorithm sets once more as a reduction begins does not raise the part's.
+                // The algorithm's second setting, as a reduction begins, does not raise the part's.
                 control.ssthresh = control.ssthresh.min(before);
             }
             control.phase = increase::classic_phase(control);

@@ -30,12 +30,12 @@ const RISE_DIVISOR: u64 = 10;
 /// Unit of beta.
 const ONE: u64 = 1024;
 
-/// What the reduction began with.
+/// The connection's figures when the reduction began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reduction {
     /// Window before it, packets.
     cwnd: u32,
-    /// What of that the algorithm leaves, in 1/1024.
+    /// Share of that window that the algorithm leaves, in 1/1024.
     beta: u64,
     /// Packets delivered and lost before it.
     delivered: u64,
@@ -57,7 +57,7 @@ pub(super) struct RapidStart {
     reduction: Reduction,
 }
 
-/// Whether the least RTT of a round tells of a queue.
+/// True if the least RTT of a round is a sign of a queue.
 fn queue_builds_up(floor: Time, min_rtt: Time) -> bool {
     floor > min_rtt.saturating_add(RISE.min(min_rtt / RISE_DIVISOR))
 }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_factors_are_those_of_the_draft() {
-        // Beta 1/2: s = 5/6, a = 1/3. Of 600 packets, 60 acknowledged and 120 lost: 500 - 20 - 100.
+        // Beta 1/2: s = 5/6, a = 1/3. 600 packets, 60 of them acknowledged and 120 lost: 500 - 20 - 100.
         assert_eq!(converging(600, ONE / 2, 60, 120, 0), 380);
         // Beta 0.7: s = 9/10, a = 1/5; of 1000 packets, 100 and 100: 900 - 20 - 90.
         assert!(converging(1000, 717, 100, 100, 0).abs_diff(790) <= 1);

@@ -45,7 +45,7 @@ pub(super) struct Search {
     delivered: u64,
 }
 
-/// Whether so little was delivered that slow start should end. `prev` is in packets times `unit`.
+/// True if so little was delivered that slow start should end. `prev` is in packets times `unit`.
 const fn flattens(curr: u64, prev: u128, unit: u64) -> bool {
     // 1 - curr / (2 prev) >= 0.35.
     prev > 0 && 2 * prev * (100 - THRESHOLD_PERCENT) >= 100 * curr as u128 * unit as u128
@@ -142,7 +142,7 @@ mod tests {
         Search::new(&Init { rtt: RTT, ..testing::init() })
     }
 
-    /// What slow start delivers until `t` in RTTs: 100 · 2^t per RTT.
+    /// Packets that slow start delivers until `t` in RTTs: 100 · 2^t per RTT.
     fn doubling(t: f64) -> f64 {
         100.0 / std::f64::consts::LN_2 * (t.exp2() - 1.0)
     }

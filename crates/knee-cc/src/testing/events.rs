@@ -53,7 +53,7 @@ pub fn view_at(now: Time) -> View {
     View { now, srtt: rtt, min_rtt: rtt, snd_una: 1000, snd_nxt: 2000, in_flight: 1000, delivered: 1000, ..view() }
 }
 
-/// A sender that outlives its test: events borrow it. What a test lends is freed with its process.
+/// A sender that outlives its test: events borrow it. Views that a test lends are freed with its process.
 pub fn lent(view: View) -> &'static View {
     Box::leak(Box::new(view))
 }

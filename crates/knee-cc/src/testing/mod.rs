@@ -1,4 +1,4 @@
-//! What the tests of algorithms share: events made by hand. Claims that need a network are in `knee-sim/tests/claims`.
+//! Events made by hand, which the tests of algorithms share. Claims that need a network are in `knee-sim/tests/claims`.
 
 mod events;
 
@@ -7,7 +7,7 @@ pub use events::{
     lent_rate, loss_at, make, make_with, view, view_at,
 };
 
-/// Whether two worked numbers agree to nine digits.
+/// True if two worked numbers agree to nine digits.
 pub fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
 }

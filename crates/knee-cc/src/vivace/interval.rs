@@ -1,9 +1,9 @@
 //! Monitor intervals: packets sent one after another at the same rate, and what became of each of them.
 //!
-//! Every packet belongs to the interval in which it was sent, retransmissions included. What an ACK settles is told by
-//! conservation: what was in flight before and is not any more was delivered or lost. Deliveries are booked where the
-//! newest packet delivered was sent, losses in the oldest interval that still misses packets: on a path that keeps the
-//! order those are the right ones.
+//! Every packet belongs to the interval in which it was sent, retransmissions included. Conservation gives the packets
+//! that an ACK settles: the ones that were in flight before and are not any more were delivered or lost. Deliveries are
+//! booked where the newest packet delivered was sent, losses in the oldest interval that still misses packets: on a
+//! path that keeps the order those are the right ones.
 
 use super::judge::Line;
 use crate::{Ack, Sent, View};
@@ -15,11 +15,11 @@ use std::collections::VecDeque;
 pub struct Interval {
     /// The rate it was to be sent at, in Mbit/s of payload.
     pub wanted: f64,
-    /// Whether somebody waits for its outcome.
+    /// Its outcome is awaited.
     pub useful: bool,
-    /// Whether it belongs to the starting phase.
+    /// It belongs to the starting phase.
     pub starting: bool,
-    /// Whether it lasts longer, since few of its RTTs were reliable.
+    /// It lasts longer, since few of its RTTs were reliable.
     pub extended: bool,
     /// RTT samples of its packets, and how many of them are reliable.
     pub samples: u32,
@@ -104,7 +104,7 @@ impl Intervals {
         self.list.back()
     }
 
-    /// The same, to be changed.
+    /// The interval being sent, to be changed.
     pub fn current_mut(&mut self) -> Option<&mut Interval> {
         self.list.back_mut()
     }
@@ -186,7 +186,7 @@ impl Intervals {
         let mut end = self.sent;
         for interval in self.list.iter_mut().rev() {
             let first = end.saturating_sub(interval.sent);
-            // Of its packets sent up to the newest delivered, those not settled yet.
+            // Packets of the interval sent up to the newest delivered that are not settled yet.
             let reached = newest.min(end).saturating_sub(first).saturating_sub(interval.delivered + interval.lost);
             let here = delivered.min(reached);
             interval.delivered += here;

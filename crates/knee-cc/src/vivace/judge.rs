@@ -91,7 +91,7 @@ impl Judge {
         utility.of(rate, if noise { 0.0 } else { gradient }, interval.loss())
     }
 
-    /// Whether the mean RTTs rise, and not as they moved before.
+    /// Returns true if the mean RTTs rise, and not as they moved before.
     fn rises_out_of_line(&mut self, mean_us: f64) -> bool {
         self.means.push_back(mean_us);
         if self.means.len() > HISTORY {

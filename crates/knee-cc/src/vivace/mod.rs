@@ -52,7 +52,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Whether it is Vivace-latency or Vivace-loss.
+    /// The utility function: Vivace-latency or Vivace-loss.
     enum Variant {
         Latency = "latency",
         Loss = "loss",
@@ -128,7 +128,7 @@ struct Outcome {
     utility: f64,
 }
 
-/// Whether the first of a pair speaks for the higher rate.
+/// True if the first of a pair speaks for the higher rate.
 fn is_for_more([a, b]: [Outcome; 2]) -> bool {
     (a.utility > b.utility) == (a.rate > b.rate)
 }

@@ -105,7 +105,7 @@ fn what_a_full_queue_drops_is_to_be_booked() {
     driver.forward(&mut network, data(2), 1, ms(0));
     assert_eq!(network.unbooked, [1]);
     let dropped: Vec<_> =
-        network.directions[1].outcome.dropped.iter().map(|(at, packet)| (*at, packet.payload)).collect();
+        network.directions[1].link.unbooked().0.iter().map(|(at, packet)| (*at, packet.payload)).collect();
     assert_eq!(dropped, [(ms(0), Payload::segment(2))]);
     assert_eq!(arrivals(&mut driver, &mut network, ms(100)), [(ms(1), false, 0), (ms(2), false, 1)]);
 }
@@ -117,7 +117,7 @@ fn what_a_queue_drops_as_it_serves_is_to_be_booked_too() {
     let (mut driver, mut network) = network(&[codel], &[flow(&[0])]);
     driver.forward(&mut network, data(0), 300, ms(0));
     let arrived = arrivals(&mut driver, &mut network, ms(150)).len();
-    let dropped = network.directions[0].outcome.dropped.len();
+    let dropped = network.directions[0].link.unbooked().0.len();
     assert!(dropped > 0 && arrived > 100, "{dropped} dropped, {arrived} arrived");
     assert!(!network.unbooked.is_empty() && network.unbooked.iter().all(|link| *link == 0));
 }
@@ -147,7 +147,7 @@ fn an_event_at_the_end_is_left_to_whoever_goes_on() {
     assert!(driver.step(&mut network, ms(1)).is_none());
     assert_eq!(driver.next(), ms(1));
     let Some((at, Step::Arrived(packet))) = driver.step(&mut network, ms(2)) else { panic!("it arrives") };
-    assert_eq!((at, packet.hop, packet.at), (ms(1), 1, ms(1)));
+    assert_eq!((at, packet.hop, packet.at), (ms(1), 1, ms(0)), "it came to the queue at 0");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_audit_misses_the_event_of_a_link_and_of_a_pipe() {
     driver.events = Events::default();
     assert!(driver.audit(&network).unwrap_err().contains("Wire(0)"));
     let pipe = network.flow_paths[0].ack_pipe;
-    network.directions[0].link.serve(ms(1), &mut knee_link::Outcome::default());
+    network.directions[0].link.serve(ms(1));
     assert!(driver.audit(&network).is_ok());
     network.pipes[pipe as usize].push(ms(5), ack(0));
     assert!(driver.audit(&network).unwrap_err().contains(&format!("Pipe({pipe})")));

@@ -4,7 +4,7 @@ use crate::observe::{Drops, Histogram, LinkCounts, LinkWatch};
 use crate::output::{LinkFigures, LinkRow};
 use knee_core::{Packet, Rng, Time};
 use knee_link::medium::PathDelay;
-use knee_link::{Delay, Link, Outcome, Slots};
+use knee_link::{Arrivals, Delay, Departure, Link, Slots};
 
 /// One direction of a link in a network: the link itself, what is behind it, and its observer.
 #[derive(Clone)]
@@ -13,8 +13,6 @@ pub struct Direction {
     pub name: String,
     /// Loss, queue and server.
     pub link: Link,
-    /// Departures, drops and notes that have not been handled.
-    pub outcome: Outcome,
     /// Propagation delay behind it. 0 for the reverse direction, whose delay is part of the ACKs' pipe.
     pub delay: Time,
     /// Random extra delay behind it.
@@ -46,7 +44,6 @@ impl Direction {
         Self {
             name,
             link,
-            outcome: Outcome::default(),
             delay: Time::ZERO,
             extra: Delay::None,
             jitter_rng,
@@ -91,16 +88,15 @@ impl Direction {
     /// Takes the step that is due `now`; gives the packet that leaves, if one does.
     #[inline]
     pub fn serve(&mut self, now: Time) -> Option<Packet> {
-        self.link.serve(now, &mut self.outcome);
-        let departure = self.outcome.departed.pop()?;
+        let departure = self.link.serve(now)?;
         self.watch.book_one(&departure);
         Some(departure.packet)
     }
 
-    /// Books the departures of the outcome from index `dealt_with` on.
-    #[inline]
-    pub fn book(&mut self, dealt_with: usize) {
-        self.watch.book(&self.outcome.departed[dealt_with..]);
+    /// Lets all `arrivals` come, and takes all steps up to `until`. What leaves goes to `departures`, which is empty.
+    pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, departures: &mut Vec<Departure>) {
+        self.link.advance(arrivals, until, departures);
+        self.watch.book(departures);
     }
 
     /// Books a drop of a packet of `flow`; gives those before it that it does not belong to.
@@ -116,11 +112,6 @@ impl Direction {
     /// The figures begin to count.
     pub fn measure(&mut self, now: Time) {
         self.watch.begin(LinkCounts::of(&self.link, now));
-    }
-
-    /// An interval of the time series ends: what the queue notes is in the outcome.
-    pub fn observe(&mut self, now: Time) {
-        self.link.observe(now, &mut self.outcome);
     }
 
     /// Row of link `i` for the interval ending now, without departures after `last`.

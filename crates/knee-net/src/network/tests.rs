@@ -294,11 +294,11 @@ fn changes_of_a_link_take_effect_and_are_put_on_record() {
     let limit = crate::spec::LimitSpec::Packets(4);
     assert_eq!(network.change(Change::Limit { link: 0, limit }, ms(0)), (None, Some(0), "limit", 4.0));
     assert_eq!(network.directions[0].link.backlog().packets, 4);
-    assert_eq!(network.directions[0].outcome.dropped.len(), 5);
+    assert_eq!(network.directions[0].link.unbooked().0.len(), 5);
     let record = network.change(Change::Loss { link: 0, loss: 1.0 }, ms(0));
     assert_eq!(record, (None, Some(0), "loss_probability", 1.0));
     driver.forward(&mut network, data(0), 1, ms(0));
-    assert_eq!(network.directions[0].outcome.dropped.len(), 6);
+    assert_eq!(network.directions[0].link.unbooked().0.len(), 6);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn random_loss_has_the_probability_of_the_link_and_loss_in_bursts_that_of_its_ch
         let mut network = built(&altered(places)).expect("a network");
         let mut driver = crate::driver::Driver::new(crate::events::Events::default());
         driver.forward(&mut network, data(0), 50, ms(0));
-        network.directions[0].outcome.dropped.len()
+        network.directions[0].link.unbooked().0.len()
     };
     assert_eq!((lost(&[]), lost(&[("/links/0/loss", json!(1.0))])), (0, 50));
     let half = lost(&[("/links/0/loss", json!(0.5)), ("/links/0/loss_model", json!({"name": "random"}))]);

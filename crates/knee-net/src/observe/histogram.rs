@@ -37,7 +37,10 @@ impl Histogram {
         let place = bucket.wrapping_sub(u32::from(self.base));
         match self.counts.get_mut(place as usize) {
             Some(count) => {
-                *count += 1;
+                *count = count.wrapping_add(1);
+                if *count == 0 {
+                    fill(count);
+                }
                 self.last = low_u16(u64::from(place));
             }
             None => self.extend_to(bucket, 1),
@@ -57,7 +60,8 @@ impl Histogram {
         let mut counts = vec![0; needed.max(before + self.counts.len())];
         counts[before..before + self.counts.len()].copy_from_slice(&self.counts);
         self.counts = counts.into_boxed_slice();
-        self.counts[(bucket - base) as usize] += count;
+        let counted = &mut self.counts[(bucket - base) as usize];
+        *counted = counted.saturating_add(count);
     }
 
     /// Fetches where the next value will be counted, most likely.
@@ -156,6 +160,13 @@ impl Histogram {
     }
 }
 
+/// A bucket that is full stays full.
+#[cold]
+#[inline(never)]
+const fn fill(count: &mut u32) {
+    *count = u32::MAX;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +235,15 @@ mod tests {
         assert_eq!((ns(0.0), ns(1.0)), (Some(1002.0), Some(1006.0)));
         assert_eq!(histogram.buckets(6).collect::<Vec<_>>(), [(1003.5, 2)]);
         assert_eq!(Histogram::new(6).quantile_ms(0.5), None);
+    }
+
+    #[test]
+    fn a_full_bucket_stays_full() {
+        let mut histogram = Histogram::new(6);
+        histogram.count(Time::from_nanos(1000));
+        histogram.counts.iter_mut().filter(|count| **count > 0).for_each(|count| *count = u32::MAX);
+        histogram.count(Time::from_nanos(1000));
+        assert_eq!(histogram.counted().map(|(_, count)| count).collect::<Vec<_>>(), [u32::MAX]);
     }
 
     #[test]

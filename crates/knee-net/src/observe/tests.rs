@@ -6,7 +6,8 @@ use crate::testing::{MS, ack, data, flow, link, ms, read, spec};
 use bytemuck::Zeroable;
 use knee_cc::CaState;
 use knee_core::Time;
-use knee_link::{Departure, Load};
+use knee_link::queue::Burst;
+use knee_link::{Arrivals, Departure, Load};
 use knee_queue::Backlog;
 use knee_traffic::datagrams::Reception;
 use serde_json::json;
@@ -483,23 +484,27 @@ fn a_direction_books_what_leaves_and_what_is_dropped() {
 }
 
 #[test]
-fn a_direction_books_what_is_not_dealt_with() {
+fn a_direction_books_what_leaves_in_a_batch() {
     let mut network = Network::new(&two_flows()).expect("a network");
     let direction = &mut network.directions[0];
     direction.measure(ms(0));
-    direction.outcome.departed.extend([departure(5), departure(10), departure(30)]);
-    direction.book(1);
+    let mut arrivals = Arrivals::default();
+    arrivals.push(Burst { first: data(0), count: 4 }, 0, true);
+    let mut departures = Vec::new();
+    direction.advance(&mut arrivals, ms(3), &mut departures);
+    // A packet takes a millisecond; the fourth is on the wire.
+    assert_eq!(departures.iter().map(|departure| departure.at).collect::<Vec<_>>(), [ms(1), ms(2), ms(3)]);
     direction.row(0, ms(100), ms(100));
-    assert_eq!((direction.delays().mean_ms(), direction.delays().min_ms()), (Some(20.0), Some(10.0)));
+    assert_eq!((direction.delays().mean_ms(), direction.delays().min_ms()), (Some(1.0), Some(0.0)));
 }
 
 #[test]
-fn what_a_queue_notes_at_the_end_of_an_interval_is_in_the_outcome_of_its_link() {
+fn what_a_queue_notes_at_the_end_of_an_interval_is_at_its_link() {
     let mut cocoa = link("a");
     cocoa["queue"] = json!("cocoa");
     let mut network = Network::new(&read(&spec(&[cocoa], &[flow(&[0])]))).expect("a network");
     let mut driver = crate::driver::Driver::new(crate::events::Events::default());
     driver.forward(&mut network, data(0), 3, ms(0));
-    network.directions[0].observe(ms(100));
-    assert!(network.directions[0].outcome.notes.iter().any(|note| note.event == "backlog" && note.at == ms(100)));
+    network.directions[0].link.observe(ms(100));
+    assert!(network.directions[0].link.unbooked().1.iter().any(|note| note.event == "backlog" && note.at == ms(100)));
 }

@@ -1,4 +1,4 @@
-//! Which queue is longest: a heap that is kept only while there are overflows.
+//! The longest queue: a heap that is kept only while there are overflows.
 
 use super::ways::PLACES;
 use knee_core::convert::index_u16;

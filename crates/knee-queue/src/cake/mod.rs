@@ -71,7 +71,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// Who gets equal shares.
+    /// The parties that get equal shares.
     enum Shares {
         Triple = "triple-isolate",
         Sources = "dual-srchost",
@@ -135,7 +135,7 @@ enum Set {
     Decaying,
 }
 
-/// Which hosts get equal shares, and how flows stand for hosts.
+/// The hosts that get equal shares, and how flows stand for hosts.
 #[derive(Clone, Copy, Debug)]
 struct Isolation {
     sources: bool,
@@ -316,7 +316,7 @@ impl Cake {
             return self.tin_in_turn();
         }
         let busy = self.tins.iter().enumerate().filter(|(_, tin)| tin.active > 0);
-        // Of equals the last.
+        // The last one of equals wins.
         busy.min_by_key(|(t, tin)| (tin.time_next.saturating_sub(now), Reverse(*t))).map(|(t, _)| t)
     }
 

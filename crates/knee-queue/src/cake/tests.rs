@@ -226,7 +226,7 @@ fn the_shaper_counts_headers_and_cells() {
     fill(&mut q, 0, 5, &mut cx);
     assert!(q.dequeue(&mut cx).is_some());
     assert_eq!((q.dequeue(&mut cx), q.next_wake()), (None, Some(Time::from_millis(1))));
-    // What it holds is counted as the link counts it.
+    // Packets held are counted as the link counts them.
     assert_eq!(q.backlog(), Backlog { packets: 4, bytes: Bytes(4 * 1514) });
 }
 

@@ -1,7 +1,7 @@
 //! Set-associative hashing: a flow or a host has eight places to go to, so that few share one.
 //!
-//! A hash names one of [`PLACES`]; the eight aligned places around it are its set. Those already its own come first,
-//! from the named one on, then free ones; with neither, it shares the named one.
+//! A hash names one of [`PLACES`]; the eight aligned places around it are its set. A flow's own places come first, from
+//! the named one on, then free ones; with neither, it shares the named one.
 
 use knee_core::convert::index_u16;
 
@@ -13,11 +13,11 @@ const WAYS: usize = 8;
 /// A place for a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Its own from before.
+    /// The flow's own place, from earlier packets.
     Own(usize),
-    /// Nobody's.
+    /// A place of no flow.
     Free(usize),
-    /// Another's.
+    /// Another flow's place.
     Shared(usize),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// None known, and room for `places`.
+    /// No host known yet, and room for `places`.
     pub(super) fn new(places: usize) -> Self {
         Self { tags: vec![0; places], bulk: vec![0; places] }
     }
@@ -57,12 +57,12 @@ impl Hosts {
         index_u16(i)
     }
 
-    /// One more bulk flow.
+    /// Counts a further bulk flow of the host.
     pub(super) fn add(&mut self, host: u16) {
         self.bulk[usize::from(host)] += 1;
     }
 
-    /// One less.
+    /// Counts a bulk flow of the host less.
     pub(super) fn remove(&mut self, host: u16) {
         let bulk = &mut self.bulk[usize::from(host)];
         *bulk = bulk.saturating_sub(1);

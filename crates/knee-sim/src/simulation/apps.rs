@@ -81,6 +81,8 @@ pub(super) struct Apps {
 /// The parts of a simulation that applications act on.
 pub(super) struct Around<'a, O> {
     pub(super) now: Time,
+    /// Order of what happens ([`At::order`](super::hosts::At)).
+    pub(super) order: u64,
     pub(super) hosts: &'a mut Hosts,
     pub(super) network: &'a mut Network,
     pub(super) completions: &'a mut Vec<Completion>,

@@ -19,6 +19,7 @@ mod applications;
 mod stages;
 mod visits;
 
+use super::hosts::At;
 use super::model::Model;
 use super::obstacle::Obstacle;
 use knee_core::Time;
@@ -27,6 +28,7 @@ use knee_net::events::{Event, Events};
 use knee_net::observe::Interval;
 use knee_net::spec::Change;
 use stages::Stages;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use visits::{BatchOutbox, Pending, Visitor};
 
@@ -139,7 +141,7 @@ impl BatchScheduler {
     /// none of them of applications. Gives the number of threads.
     pub(super) fn divide(&mut self, model: &mut Model, most: usize, visits: usize) -> usize {
         self.visits_per_thread = visits;
-        let most = if model.apps.is_empty() { most.min(model.hosts.records.len() / visits) } else { 1 };
+        let most = if model.apps.is_empty() { most.min(model.hosts.len() as usize / visits) } else { 1 };
         model.hosts.divide(index_u32(if most > 1 { most * GROUPS_PER_THREAD } else { 1 }));
         let groups = model.hosts.stores.len();
         self.threads = most.clamp(1, groups);
@@ -149,12 +151,18 @@ impl BatchScheduler {
 
     /// Checks the model's books.
     pub(super) fn audit(&self, model: &Model) -> Result<(), String> {
-        model.audit(self.under_way(model), self.acks_of_connections(model.hosts.settings.scenario_flows))
+        model.audit(self.under_way(), self.acks_of_connections(model.hosts.settings.scenario_flows))
     }
 
     /// Packets between links and receivers.
-    pub(super) fn under_way(&self, model: &Model) -> u64 {
-        self.pending.iter().map(Pending::count_landed).sum::<u64>() + self.stages.under_way(&model.network)
+    pub(super) fn under_way(&self) -> u64 {
+        self.pending.iter().map(Pending::count_landed).sum::<u64>() + self.stages.under_way()
+    }
+
+    /// Loses packets that have crossed their last link.
+    #[cfg(test)]
+    pub(super) fn lose_landing(&mut self) -> usize {
+        self.stages.lose_landing()
     }
 
     /// Goes through a batch that ends by `pause`, or through what concerns the whole run at its beginning. Gives how
@@ -173,7 +181,7 @@ impl BatchScheduler {
                 model.now = at;
                 self.agenda.pop();
                 model.on_agenda(event);
-                self.carry_out(model, at);
+                self.carry_out(model, event.key(), at);
                 1
             }
             None if at >= model.end => {
@@ -211,7 +219,7 @@ impl BatchScheduler {
     /// A batch, perhaps with a sample, that ends by `until`, before which nothing concerns the whole run.
     fn batch(&mut self, model: &mut Model, until: Time, interval: Option<Interval>) -> u64 {
         let at = self.at;
-        let packets = self.stages.distribute(&mut model.network, &mut self.pending, at) as u64;
+        let packets = self.stages.distribute(&mut self.pending, at) as u64;
         let limit = until.min(at + self.min_ack_delay).min(at + self.stages.longest(&model.network));
         // Which halves are free for new connections is known at the beginning.
         let limit = limit.min(model.apps.next_reuse(at));
@@ -233,6 +241,7 @@ impl BatchScheduler {
         self.outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
         self.visit_flows(model, limit, interval);
         self.serve_applications(model, limit);
+        self.outbox.rtts.drain(..).for_each(|(owner, rtt)| model.hosts.record_mut(owner).take_rtt(rtt));
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
         self.outbox.samples.drain(..).for_each(|row| model.recorder.rows().sample(row));
         self.stages.advance(&mut self.outbox.arrivals, model, limit);
@@ -295,8 +304,12 @@ impl BatchScheduler {
             visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
         };
         std::thread::scope(|scope| {
-            (1..*threads).for_each(|_| drop(scope.spawn(work)));
+            let workers: Vec<_> = (1..*threads).map(|_| scope.spawn(work)).collect();
             work();
+            // A panic goes on here with its message.
+            if let Some(panic) = workers.into_iter().find_map(|worker| worker.join().err()) {
+                resume_unwind(panic);
+            }
         });
         for other in others {
             outbox.append(other);
@@ -324,8 +337,8 @@ impl BatchScheduler {
             let now = model.now;
             let mut visitor = self.visitor(model, None);
             let mut visit = visitor.begin(i);
-            visit.outbox.tie_break = Event::Start(i).key();
-            visit.pair.connect(now, visit.outbox);
+            let at = At { now, path: visit.path, order: Event::Start(i).key() };
+            visit.pair.connect(at, visit.outbox);
             visit.run_sender(limit);
             visitor.end(i);
         }
@@ -347,7 +360,7 @@ impl BatchScheduler {
 
     /// All receivers take what has landed up to `at`, and their timers before.
     fn receive_all(&mut self, model: &mut Model, at: Time) {
-        self.stages.distribute(&mut model.network, &mut self.pending, at);
+        self.stages.distribute(&mut self.pending, at);
         self.choose(at);
         let visits = std::mem::take(&mut self.visits);
         for &i in &visits {
@@ -362,7 +375,7 @@ impl BatchScheduler {
         if self.outbox.completed.is_empty() {
             return;
         }
-        self.stages.distribute(&mut model.network, &mut self.pending, self.at);
+        self.stages.distribute(&mut self.pending, self.at);
         let mut completed = std::mem::take(&mut self.outbox.completed);
         completed.sort_unstable();
         for (at, i) in completed {

@@ -17,6 +17,7 @@ impl Model {
     pub(super) fn record_distributions(&mut self) {
         // Behind the flows come the halves of their connections.
         let flows = self.hosts.settings.scenario_flows as usize;
+        let records = || self.hosts.iter().map(|(_, slot)| &slot.record).take(flows);
         let mut rows = Vec::new();
         let mut add = |histogram: &Histogram, index: u32, quantity: Quantity| {
             rows.extend(histogram.buckets(BITS).map(|(value_ns, count)| DistributionRow {
@@ -26,16 +27,16 @@ impl Model {
                 quantity: quantity as u32,
             }));
         };
-        let rtts: Vec<&Histogram> = self.hosts.records[..flows].iter().map(|flow| &flow.rtt_histogram).collect();
+        let rtts: Vec<&Histogram> = records().map(|flow| &flow.rtt_histogram).collect();
         let delays: Vec<(u32, &Histogram)> =
-            self.hosts.iter().filter_map(|(i, ends)| Some((i, &ends.datagrams()?.watch.delays))).collect();
+            self.hosts.iter().filter_map(|(i, slot)| Some((i, &slot.ends.datagrams()?.watch.delays))).collect();
         if flows <= MANY_FLOWS {
             (0..).zip(&rtts).for_each(|(i, histogram)| add(histogram, i, Quantity::Rtt));
         } else {
             for &(i, _) in &delays {
                 add(rtts[i as usize], i, Quantity::Rtt);
             }
-            let bulk = self.hosts.records[..flows].iter().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
+            let bulk = records().filter(|flow| flow.bulk).map(|flow| &flow.rtt_histogram);
             add(&Histogram::sum(BITS, bulk), BULK, Quantity::Rtt);
         }
         for &(i, histogram) in &delays {

@@ -36,6 +36,8 @@ type Alarms = [Time; 4];
 #[derive(Clone, Default)]
 struct EventOutbox {
     packets: Vec<Burst>,
+    /// RTT samples of connections, with the flows to which they belong.
+    rtts: Vec<(u32, Time)>,
     changes: Vec<StateNote>,
     /// A transfer that is complete.
     completed: Option<u32>,
@@ -43,13 +45,17 @@ struct EventOutbox {
 
 impl Outbox for EventOutbox {
     #[inline]
-    fn data(&mut self, first: Packet, count: u32) {
+    fn data(&mut self, first: Packet, count: u32, _: At<'_>) {
         self.packets.push(Burst { first, count });
     }
 
     #[inline]
     fn ack(&mut self, ack: Packet, _: At<'_>) {
         self.packets.push(Burst { first: ack, count: 1 });
+    }
+
+    fn rtt(&mut self, owner: u32, rtt: Time) {
+        self.rtts.push((owner, rtt));
     }
 
     fn changed(&mut self, change: StateNote) {
@@ -113,7 +119,9 @@ impl EventScheduler {
             if model.prefetches {
                 fetch_ahead(model, self.driver.upcoming(&model.network));
             }
-            self.book_links(model);
+            if !model.network.unbooked.is_empty() {
+                self.book_drops(model);
+            }
             match step {
                 Step::Moved => {}
                 Step::Arrived(packet) => self.on_arrival(model, &packet),
@@ -147,8 +155,8 @@ impl EventScheduler {
         if model.hosts.is_application(i) {
             return model.apps.act(i, Action::Start);
         }
-        let Model { hosts, network, now, .. } = model;
-        hosts.pair(i).start(At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.outbox);
+        let (hosts, at) = model.hosts_at(i);
+        hosts.start(i, at, &mut self.outbox);
         self.send_and_arm(model, i, End::Sender);
     }
 
@@ -159,7 +167,7 @@ impl EventScheduler {
                 Action::WakeAt(at) => self.driver.events.push(at.max(model.now), Event::Wake(flow)),
                 Action::Prepare(half, at) => self.driver.events.push(at, Event::Answer(half)),
                 _ => {
-                    let acts = model.carry_out(flow, action, &mut self.outbox);
+                    let acts = model.carry_out(flow, action, 0, &mut self.outbox);
                     self.alarms.resize(model.hosts.len() as usize, [Time::MAX; 4]);
                     if let Some((i, end)) = acts {
                         self.send_and_arm(model, i, end);
@@ -176,8 +184,8 @@ impl EventScheduler {
             return;
         }
         *alarm = Time::MAX;
-        let Model { hosts, network, now, .. } = model;
-        hosts.pair(i).on_timer(timer, At { now: *now, path: &network.flow_paths[i as usize] }, &mut self.outbox);
+        let (hosts, at) = model.hosts_at(i);
+        hosts.on_timer(i, timer, at, &mut self.outbox);
         self.send_and_arm(model, i, End::with(timer));
     }
 
@@ -191,8 +199,8 @@ impl EventScheduler {
         } else {
             self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
         }
-        let Model { hosts, network, now, .. } = model;
-        hosts.pair(i).on_packet(At { now: *now, path: &network.flow_paths[i as usize] }, packet, &mut self.outbox);
+        let (hosts, at) = model.hosts_at(i);
+        hosts.on_packet(i, at, packet, &mut self.outbox);
         self.send_and_arm(model, i, end);
         if model.apps.carries(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
@@ -201,14 +209,13 @@ impl EventScheduler {
     }
 
     /// Puts what links have dropped on record, tells its host, and shows it.
-    #[inline]
-    fn book_links(&mut self, model: &mut Model) {
+    #[cold]
+    fn book_drops(&mut self, model: &mut Model) {
         let (recorder, network, mut observed) = model.observed();
         recorder.book_links(network, &mut observed);
         self.show_drops(model);
     }
 
-    #[inline]
     fn show_drops(&mut self, model: &mut Model) {
         let Some(drops) = &mut model.hosts.dropped else { return };
         for (at, id, packet) in drops.drain(..) {
@@ -265,9 +272,12 @@ impl EventScheduler {
             // Nothing arrives as it sets out: between the ends of a path lies a link or a pipe, whichever way.
             let step = self.driver.forward(&mut model.network, first, count, model.now);
             debug_assert!(matches!(step, Step::Moved), "{step:?}");
-            self.book_links(model);
+            if !model.network.unbooked.is_empty() {
+                self.book_drops(model);
+            }
         }
         self.outbox.packets.clear();
+        self.outbox.rtts.drain(..).for_each(|(owner, rtt)| model.hosts.record_mut(owner).take_rtt(rtt));
         self.outbox.changes.drain(..).for_each(|change| model.record(change));
         if let Some(i) = self.outbox.completed.take() {
             model.end_transfer(i);
@@ -293,7 +303,7 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         && let Some(tcp) = hosts.find_tcp(packet.flow)
     {
         tcp.sender.fetch();
-        fetch_first(&hosts.records[packet.flow as usize], 1);
+        fetch_first(hosts.record(packet.flow), 1);
         if let Some(key) = packet.payload.stored()
             && let Some(ack) = hosts.full_ack(packet.flow, key)
         {
@@ -304,6 +314,6 @@ fn fetch_ahead(model: &Model, upcoming: Upcoming) {
         && let Some(tcp) = hosts.find_tcp(packet.flow)
     {
         tcp.sender.fetch_behind();
-        hosts.records[packet.flow as usize].rtt_histogram.fetch_counts();
+        hosts.record(packet.flow).rtt_histogram.fetch_counts();
     }
 }

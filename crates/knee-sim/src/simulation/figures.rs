@@ -31,7 +31,7 @@ impl Counts for Observed<'_> {
     }
 
     fn take_rtts(&mut self, i: u32) -> Spread {
-        let flow = &mut self.hosts.records[i as usize];
+        let flow = self.hosts.record_mut(i);
         let (spread, watched) = (flow.take_rtts(), flow.watched);
         if let Some(flow) = self.hosts.datagrams(i) {
             flow.watch.fold(watched);
@@ -40,7 +40,7 @@ impl Counts for Observed<'_> {
     }
 
     fn rtts(&self, i: u32) -> &Histogram {
-        &self.hosts.records[i as usize].rtt_histogram
+        &self.hosts.record(i).rtt_histogram
     }
 
     fn watch(&mut self, i: u32, begins: bool) {
@@ -50,7 +50,7 @@ impl Counts for Observed<'_> {
             flow.begin_figures();
         }
         // Datagrams that are under way as their flow stops are still received or lost.
-        let flow = &mut self.hosts.records[i as usize];
+        let flow = self.hosts.record_mut(i);
         flow.watched = begins || flow.watched && ends_late;
     }
 

@@ -15,7 +15,7 @@ pub(super) mod tcp;
 mod trace;
 pub(super) mod udp;
 
-pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, StateNote, event_of, timer_of};
+pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Slot, StateNote, event_of, timer_of};
 
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
@@ -82,12 +82,8 @@ impl Ends {
 /// All hosts.
 pub(super) struct Hosts {
     /// By path.
-    ends: Vec<Ends>,
-    /// By path.
-    pub(super) records: Vec<PathRecord>,
+    slots: Vec<Slot>,
     pub(super) settings: Settings,
-    /// By number of the path, minus the number of flows.
-    halves: Vec<HalfView>,
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.
     pub(super) acks: u64,
@@ -189,10 +185,8 @@ impl Hosts {
     pub(super) fn new(settings: Settings) -> Self {
         let flows = settings.scenario_flows as usize;
         Self {
-            ends: Vec::with_capacity(flows),
-            records: Vec::with_capacity(flows),
+            slots: Vec::with_capacity(flows),
             settings,
-            halves: Vec::new(),
             acks: 0,
             dropped: None,
             stores: vec![Stores::default()],
@@ -202,17 +196,15 @@ impl Hosts {
 
     /// The same hosts; none where an algorithm is not the registry's, a QUIC stack takes part, or somebody looks on.
     pub(super) fn copied(&self) -> Option<Self> {
-        let Self { ends, records, settings, halves, acks, dropped, stores, group_size } = self;
+        let Self { slots, settings, acks, dropped, stores, group_size } = self;
         if dropped.is_some() {
             return None;
         }
         // First: only algorithms of the registry can be copied.
         let settings = settings.copied()?;
         Some(Self {
-            ends: ends.iter().map(Ends::copied).collect::<Option<_>>()?,
-            records: records.clone(),
+            slots: slots.iter().map(Slot::copied).collect::<Option<_>>()?,
             settings,
-            halves: halves.clone(),
             acks: *acks,
             dropped: None,
             stores: stores.clone(),
@@ -234,31 +226,64 @@ impl Hosts {
 
     /// The groups of paths.
     pub(super) fn groups(&mut self) -> impl Iterator<Item = Group<'_>> {
-        let Self { settings, group_size, .. } = self;
-        let size = *group_size as usize;
-        let parts = self.ends.chunks_mut(size).zip(self.records.chunks_mut(size)).zip(self.stores.chunks_mut(1));
-        (0..).step_by(size).zip(parts).map(|(first, ((ends, records), stores))| Group {
-            first,
-            ends,
-            records,
-            halves: &mut [],
-            settings,
-            stores,
-            per_store: *group_size,
-        })
+        let Self { slots, settings, stores, group_size, .. } = self;
+        let (settings, size, per_store) = (&*settings, *group_size as usize, *group_size);
+        let parts = (0..).step_by(size).zip(slots.chunks_mut(size).zip(stores.chunks_mut(1)));
+        parts.map(move |(first, (slots, stores))| Group { first, slots, settings, stores, per_store })
     }
 
     /// All paths.
     #[inline]
     pub(super) fn all(&mut self) -> Group<'_> {
-        let Self { ends, records, settings, halves, stores, group_size, .. } = self;
-        Group { first: 0, ends, records, halves, settings, stores, per_store: *group_size }
+        let Self { slots, settings, stores, group_size, .. } = self;
+        Group { first: 0, slots, settings, stores, per_store: *group_size }
     }
 
     /// The ends of path `i`, to one of which something happens.
     #[inline]
     pub(super) fn pair(&mut self, i: u32) -> HostPair<'_, Ends> {
-        self.all().into_pair(i)
+        let group = self.group_of(i);
+        self.slots[i as usize].pair(i, &self.settings, &mut self.stores[group])
+    }
+
+    /// A packet has arrived at its end of path `i` now.
+    #[inline]
+    pub(super) fn on_packet(&mut self, i: u32, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+        let pair = self.pair(i);
+        if pair.ends.is_udp() {
+            pair.udp().on_packet(at, packet, out);
+        } else if packet.has(Packet::ACK) {
+            pair.tcp().on_ack((packet.payload, packet.flags), at, out);
+        } else {
+            pair.tcp().on_data(packet, at, out);
+        }
+    }
+
+    /// Fires a timer of path `i` that may be due, if it is.
+    pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+        let pair = self.pair(i);
+        if pair.ends.is_udp() {
+            pair.udp().on_timer(End::with(timer), at, out);
+        } else {
+            pair.tcp().on_timer(timer, at, out);
+        }
+    }
+
+    /// Flow `i`, which runs no application, starts.
+    pub(super) fn start(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) {
+        let pair = self.pair(i);
+        if pair.ends.is_udp() { pair.udp().start(at, out) } else { pair.tcp().connect(at, out) }
+    }
+
+    /// The record of path `i`.
+    #[inline]
+    pub(super) fn record(&self, i: u32) -> &PathRecord {
+        &self.slots[i as usize].record
+    }
+
+    #[inline]
+    pub(super) fn record_mut(&mut self, i: u32) -> &mut PathRecord {
+        &mut self.slots[i as usize].record
     }
 
     /// The group of path `i`.
@@ -267,16 +292,10 @@ impl Hosts {
         if self.stores.len() == 1 { 0 } else { (i / self.group_size) as usize }
     }
 
-    /// The half of a connection that has path `i`. `None` if it is a flow's.
-    #[inline]
-    fn half(&self, i: u32) -> Option<&HalfView> {
-        self.halves.get(i.checked_sub(self.settings.scenario_flows)? as usize)
-    }
-
     /// The connection whose data path `i` carries.
     #[inline]
     pub(super) fn id(&self, i: u32) -> ConnectionId {
-        self.half(i).map_or(ConnectionId::of_flow(i), |half| half.id)
+        self.slots[i as usize].half.map_or(ConnectionId::of_flow(i), |half| half.id)
     }
 
     /// The flow to which path `i` belongs.
@@ -292,77 +311,74 @@ impl Hosts {
 
     /// How many paths there are.
     pub(super) fn len(&self) -> u32 {
-        knee_core::convert::index_u32(self.ends.len())
+        knee_core::convert::index_u32(self.slots.len())
     }
 
     /// Adds the ends of a flow's path.
     pub(super) fn push(&mut self, ends: Ends, record: PathRecord) {
-        self.ends.push(ends);
-        self.records.push(record);
+        self.slots.push(Slot { record, ends, half: None });
     }
 
     /// Sets up half a connection on path `i`, which is the next one or one that is not used any more.
     pub(super) fn open(&mut self, i: u32, half: HalfView, ends: Ends, record: PathRecord) {
+        let slot = Slot { record, ends, half: Some(half) };
         if i == self.len() {
-            self.push(ends, record);
-            self.halves.push(half);
+            self.slots.push(slot);
         } else {
-            self.ends[i as usize] = ends;
-            self.records[i as usize] = record;
-            let k = (i - self.settings.scenario_flows) as usize;
-            self.halves[k] = half;
+            self.slots[i as usize] = slot;
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Ends)> {
-        (0..).zip(&self.ends)
+    /// All paths with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        (0..).zip(&self.slots)
     }
 
     /// Returns true if path `i` is that of a flow over UDP.
     pub(super) fn is_udp(&self, i: u32) -> bool {
-        self.ends[i as usize].is_udp()
+        self.slots[i as usize].ends.is_udp()
     }
 
     /// Returns true if flow `i` runs an application.
     pub(super) fn is_application(&self, i: u32) -> bool {
-        matches!(self.ends[i as usize], Ends::Application)
+        matches!(self.slots[i as usize].ends, Ends::Application)
     }
 
     /// TCP's ends of path `i`, over which TCP speaks.
     #[inline]
     pub(super) fn tcp_ends(&self, i: u32) -> &TcpEnds {
-        let Ends::Tcp(tcp) = &self.ends[i as usize] else { no_tcp(i) };
+        let Ends::Tcp(tcp) = &self.slots[i as usize].ends else { no_tcp(i) };
         tcp
     }
 
     #[inline]
     pub(super) fn tcp_ends_mut(&mut self, i: u32) -> &mut TcpEnds {
-        let Ends::Tcp(tcp) = &mut self.ends[i as usize] else { no_tcp(i) };
+        let Ends::Tcp(tcp) = &mut self.slots[i as usize].ends else { no_tcp(i) };
         tcp
     }
 
     /// TCP's ends of path `i`, if TCP speaks over it.
     #[inline]
     pub(super) fn find_tcp(&self, i: u32) -> Option<&TcpEnds> {
-        if let Ends::Tcp(tcp) = &self.ends[i as usize] { Some(tcp) } else { None }
+        if let Ends::Tcp(tcp) = &self.slots[i as usize].ends { Some(tcp) } else { None }
     }
 
     /// The ends of those paths over which TCP speaks.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn all_tcp(&self) -> impl Iterator<Item = &TcpEnds> {
-        self.ends.iter().filter_map(|ends| if let Ends::Tcp(tcp) = ends { Some(&**tcp) } else { None })
+        (0..self.len()).filter_map(|i| self.find_tcp(i))
     }
 
     /// The ends of the first two paths.
     #[cfg(test)]
-    pub(super) fn first_two(&mut self) -> &mut [Ends; 2] {
-        self.ends.first_chunk_mut().expect("there are two")
+    pub(super) fn first_two(&mut self) -> &mut [Slot; 2] {
+        self.slots.first_chunk_mut().expect("there are two")
     }
 
     /// Both ends of path `i`, if QUIC speaks over it.
     #[cfg(feature = "quic")]
     pub(super) fn quic(&mut self, i: u32) -> Option<&mut quic::QuicFlow> {
-        let Ends::Udp(flow) = &mut self.ends[i as usize] else { return None };
+        let Ends::Udp(flow) = &mut self.slots[i as usize].ends else { return None };
         if let UdpFlow::Quic(flow) = &mut **flow { Some(flow) } else { None }
     }
 
@@ -373,7 +389,7 @@ impl Hosts {
         if pair.ends.is_udp() {
             return pair.udp().quic().open(at, out);
         }
-        pair.tcp().connect(at.now, out);
+        pair.tcp().connect(at, out);
         End::Sender
     }
 
@@ -395,7 +411,7 @@ impl Hosts {
         }
         // Each half has a path of its own.
         let _ = asks;
-        (pair.tcp().write(bytes, last_sent, at.now, out), End::Sender)
+        (pair.tcp().write(bytes, last_sent, at, out), End::Sender)
     }
 
     /// Tells whether nothing that was written on path `i`, a connection's, was sent again; none before all of it is
@@ -420,7 +436,7 @@ impl Hosts {
 
     /// Both ends of flow `i`, if it sends datagrams.
     pub(super) fn datagrams(&mut self, i: u32) -> Option<&mut DatagramFlow> {
-        let Ends::Udp(flow) = &mut self.ends[i as usize] else { return None };
+        let Ends::Udp(flow) = &mut self.slots[i as usize].ends else { return None };
         match &mut **flow {
             UdpFlow::Datagrams(flow) => Some(flow),
             #[cfg(feature = "quic")]
@@ -432,7 +448,7 @@ impl Hosts {
 
     /// Flow `i` sends nothing new from now on.
     pub(super) fn stop(&mut self, i: u32) {
-        match &mut self.ends[i as usize] {
+        match &mut self.slots[i as usize].ends {
             Ends::Tcp(tcp) => tcp.sender.stop(),
             Ends::Udp(flow) => flow.stop(),
             Ends::Application => {}
@@ -442,7 +458,7 @@ impl Hosts {
     /// When a timer at path `i` is due at the earliest; `Time::MAX`: it is not set.
     #[inline]
     pub(super) fn not_before(&mut self, i: u32, timer: EndTimer) -> Time {
-        match &mut self.ends[i as usize] {
+        match &mut self.slots[i as usize].ends {
             Ends::Tcp(tcp) => tcp.not_before(timer),
             Ends::Udp(flow) if timer == End::with(timer).timers()[0] => flow.due(End::with(timer)),
             Ends::Udp(_) | Ends::Application => Time::MAX,
@@ -454,13 +470,13 @@ impl Hosts {
         let is_data = !packet.has(Packet::ACK);
         self.acks -= u64::from(!is_data);
         let group = self.group_of(packet.flow);
-        if let Ends::Udp(flow) = &mut self.ends[packet.flow as usize] {
+        if let Ends::Udp(flow) = &mut self.slots[packet.flow as usize].ends {
             flow.on_drop(packet);
-            self.records[packet.flow as usize].dropped += u64::from(is_data);
+            self.record_mut(packet.flow).dropped += u64::from(is_data);
         } else if packet.has(Packet::SYN) && is_data {
             self.stores[group].syns -= 1;
         } else if is_data {
-            self.records[packet.flow as usize].dropped += 1;
+            self.record_mut(packet.flow).dropped += 1;
         } else if let Some(key) = packet.payload.stored() {
             self.stores[group].full_acks.remove(key as usize);
         }
@@ -484,17 +500,17 @@ impl Hosts {
 
     /// Returns true if the algorithm at path `i` keeps its window in recovery too.
     pub(super) fn has_full_control(&self, i: u32) -> bool {
-        self.settings.has_full_control(&self.records[i as usize])
+        self.settings.has_full_control(self.record(i))
     }
 
     /// Returns true if what is sent on path `i` is under a congestion control.
     pub(super) fn has_algorithm(&self, i: u32) -> bool {
-        self.records[i as usize].algorithm != u32::MAX
+        self.record(i).algorithm != u32::MAX
     }
 
     fn figures(&mut self, i: u32, now: Time) -> EndFigures {
         let full_control = self.has_full_control(i);
-        let mut figures = match &mut self.ends[i as usize] {
+        let mut figures = match &mut self.slots[i as usize].ends {
             Ends::Tcp(ends) => tcp::figures(ends, now),
             Ends::Udp(flow) => flow.figures(now),
             Ends::Application => no_tcp(i),
@@ -510,17 +526,17 @@ impl Hosts {
 
     /// Counts of the ends of path `i`.
     pub(super) fn counts(&mut self, i: u32, now: Time) -> FlowCounts {
-        self.figures(i, now).counts(&self.records[i as usize], now)
+        self.figures(i, now).counts(self.record(i), now)
     }
 
     /// Bytes that came to the receiver of path `i`, with the overhead of the first link.
     pub(super) fn received_bytes(&self, i: u32) -> u64 {
-        let received = match &self.ends[i as usize] {
+        let received = match &self.slots[i as usize].ends {
             Ends::Tcp(tcp) => &tcp.receiver.received,
             Ends::Udp(flow) => flow.received(),
             Ends::Application => no_tcp(i),
         };
-        self.records[i as usize].received_bytes(received)
+        self.record(i).received_bytes(received)
     }
 }
 

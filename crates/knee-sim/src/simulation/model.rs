@@ -3,7 +3,7 @@
 
 use super::apps::{Action, Apps, Around};
 use super::figures::Observed;
-use super::hosts::{End, Ends, Hosts, Outbox, StateNote};
+use super::hosts::{At, End, Ends, Hosts, Outbox, StateNote};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_net::events::Event;
@@ -47,6 +47,12 @@ impl Model {
         (recorder, network, Observed { hosts, apps })
     }
 
+    /// The hosts, and where path `i` is now.
+    #[inline]
+    pub(super) fn hosts_at(&mut self, i: u32) -> (&mut Hosts, At<'_>) {
+        (&mut self.hosts, At { now: self.now, path: &self.network.flow_paths[i as usize], order: 0 })
+    }
+
     /// Something that concerns the whole run is due now.
     pub(super) fn on_agenda(&mut self, event: Event) {
         let now = self.now;
@@ -81,12 +87,18 @@ impl Model {
         recorder.end_transfer(i, now, &mut observed);
     }
 
-    /// Does what is to be done for an application now. Gives the half and the end of it that has something to send, or
-    /// has been opened.
-    pub(super) fn carry_out(&mut self, flow: u32, action: Action, out: &mut impl Outbox) -> Option<(u32, End)> {
+    /// Does what is to be done for an application now. What is sent has this order ([`At::order`]).
+    /// Gives the half and the end of it that has something to send, or has been opened.
+    pub(super) fn carry_out(
+        &mut self,
+        flow: u32,
+        action: Action,
+        order: u64,
+        out: &mut impl Outbox,
+    ) -> Option<(u32, End)> {
         let Self { network, hosts, apps, recorder, now, .. } = self;
         let completions = &mut recorder.rows().completions;
-        apps.carry_out(flow, action, &mut Around { now: *now, hosts, network, completions, out })
+        apps.carry_out(flow, action, &mut Around { now: *now, order, hosts, network, completions, out })
     }
 
     pub(super) fn reach_end(&mut self) {
@@ -101,18 +113,18 @@ impl Model {
     /// connections that wait with their flows in batches.
     pub(super) fn audit(&self, between_links: u64, parked_acks: u64) -> Result<(), String> {
         let mut under_way = 0u64;
-        for (i, ends) in self.hosts.iter() {
-            let (sent, received) = match ends {
+        for (i, slot) in self.hosts.iter() {
+            let (sent, received) = match &slot.ends {
                 Ends::Tcp(tcp) => (tcp.sender.counters().sent, tcp.receiver.received.packets),
                 Ends::Udp(flow) => (flow.sent(), flow.received().packets),
                 Ends::Application => continue,
             };
-            let ended = received + self.hosts.records[i as usize].dropped;
+            let ended = received + slot.record.dropped;
             let Some(rest) = sent.checked_sub(ended) else {
                 return Err(format!("flow {i}: {sent} sent, but {ended} received or dropped"));
             };
             under_way += rest;
-            if let Ends::Tcp(tcp) = ends {
+            if let Ends::Tcp(tcp) = &slot.ends {
                 audit_tcp(tcp).map_err(|what| format!("flow {i}: {what}"))?;
             }
         }

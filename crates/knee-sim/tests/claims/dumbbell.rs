@@ -28,6 +28,12 @@ impl Dumbbell {
         (0..count).fold(self, |net, i| net.flow(cc, params, rtt, i * step))
     }
 
+    /// The flow that was added last stops sending at `at` ns.
+    pub fn stop(mut self, at: u64) -> Self {
+        self.0["flows"].as_array_mut().unwrap().last_mut().unwrap()["stop"] = json!(at);
+        self
+    }
+
     /// Each packet is lost with probability `loss`, before the queue.
     pub fn loss(mut self, loss: f64) -> Self {
         self.0["links"][0]["loss"] = json!(loss);
@@ -82,7 +88,7 @@ impl Dumbbell {
     /// Lets `until` ns pass.
     pub fn run(mut self, until: u64) -> Run {
         self.0["duration"] = json!(until);
-        for flow in self.0["flows"].as_array_mut().unwrap() {
+        for flow in self.0["flows"].as_array_mut().unwrap().iter_mut().filter(|flow| flow["stop"] == 0) {
             flow["stop"] = json!(until);
         }
         let simulation = Simulation::new(&serde_json::from_value(self.0.clone()).unwrap()).unwrap();

@@ -9,6 +9,7 @@ mod dumbbell;
 mod fast;
 mod ledbat;
 mod lola;
+mod lola_wild;
 mod reno;
 mod timely;
 mod vegas;

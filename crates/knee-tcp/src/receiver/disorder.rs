@@ -1,4 +1,4 @@
-//! What a receiver holds beyond a gap, and what its SACK and D-SACK blocks tell of it.
+//! Segments that a receiver holds beyond a gap, and the SACK and D-SACK blocks that report them.
 //!
 //! Few flows have a gap at any time, so this is kept apart from the receiver.
 
@@ -23,13 +23,13 @@ pub type Range = (u64, u64);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks {
     count: u8,
-    /// Whether the first is a D-SACK (RFC 2883).
+    /// The first block is a D-SACK (RFC 2883).
     dsack: bool,
     ranges: [Range; MAX_BLOCKS],
 }
 
 impl Blocks {
-    /// None.
+    /// An ACK without blocks.
     pub const NONE: Self = Self { count: 0, dsack: false, ranges: [(0, 0); MAX_BLOCKS] };
 
     /// The blocks.
@@ -37,7 +37,7 @@ impl Blocks {
         &self.ranges[..usize::from(self.count)]
     }
 
-    /// Whether there is none.
+    /// True if there is no block.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -47,12 +47,12 @@ impl Blocks {
         if self.is_empty() { 0 } else { 4 + 8 * u16::from(self.count) }
     }
 
-    /// Whether the first is a D-SACK.
+    /// True if the first block is a D-SACK.
     pub const fn dsack(&self) -> bool {
         self.dsack
     }
 
-    /// Whether no further one fits.
+    /// True if no further block fits.
     pub(super) const fn is_full(&self) -> bool {
         self.count as usize == MAX_BLOCKS
     }
@@ -65,7 +65,7 @@ impl Blocks {
     }
 }
 
-/// What has come beyond a gap, or twice: three cache lines, which are fetched at once.
+/// Segments that arrived beyond a gap, or twice: three cache lines, which are fetched at once.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Disorder {
@@ -82,24 +82,24 @@ pub struct Disorder {
     pub(super) flushed: bool,
     /// The segment that was expected while they were counted.
     dup_acks_at: u64,
-    /// What the receiver does that an honest one does not. It is here since honest receivers do not look here.
+    /// The receiver's misbehaviour, if any. It is here since honest receivers do not look here.
     pub(super) misbehaviour: Option<Box<Misbehaviour>>,
 }
 
 const _: () = assert!(size_of::<Disorder>() == 192);
 
 impl Disorder {
-    /// Whether segments wait beyond a gap.
+    /// True while segments wait beyond a gap.
     pub(super) fn has_gap(&self) -> bool {
         !self.out_of_order.is_empty()
     }
 
-    /// Whether there is nothing to remember.
+    /// True if there is nothing to remember, so that the receiver can drop this.
     pub(super) fn is_over(&self) -> bool {
         !self.has_gap() && self.dsack.is_none() && self.misbehaviour.is_none()
     }
 
-    /// Whether there is something to report.
+    /// True if there is a SACK or D-SACK block to report.
     pub(super) fn has_blocks(&self) -> bool {
         self.dsack.is_some() || !self.recent.is_empty()
     }
@@ -116,7 +116,7 @@ impl Disorder {
         blocks
     }
 
-    /// Whether a SACK leaves now that a segment has come beyond the gap at `rcv_nxt`; otherwise it waits to be sent
+    /// Returns true if a SACK leaves at once for a segment beyond the gap at `rcv_nxt`; otherwise it waits to be sent
     /// with others.
     pub(super) fn replies(&mut self, rcv_nxt: u64) -> bool {
         if self.compressed >= MAX_COMPRESSED {
@@ -133,7 +133,7 @@ impl Disorder {
         false
     }
 
-    /// Whether the compressed SACK leaves before a segment beyond the gap is taken: that segment would push a block out
+    /// True if the compressed SACK leaves before a segment beyond the gap is taken: that segment would push a block out
     /// of those that are sure to be reported (`tcp_sack_new_ofo_skb`).
     pub(super) fn flushes(&self, seq: u64) -> bool {
         self.compressed > 0

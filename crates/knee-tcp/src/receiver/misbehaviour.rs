@@ -27,7 +27,7 @@ pub struct Entry {
     pub source: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// Whether the window of the sender is not held back by losses, since it hears of none.
+    /// Losses do not hold back the sender's window, since it hears of none.
     pub conceals_losses: bool,
     make: fn(&Params) -> Option<Kind>,
 }
@@ -98,13 +98,13 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 }
 
 impl Entry {
-    /// What a receiver of this kind does that an honest one does not; an honest one: nothing.
+    /// The misbehaviour of a receiver of this kind; `None` for an honest one.
     pub fn make(&self, params: &Params) -> Option<Misbehaviour> {
         (self.make)(params).map(|kind| Misbehaviour { kind, claimed: 0, short: None })
     }
 }
 
-/// What a receiver does that an honest one does not.
+/// A receiver's departure from honest acknowledgement, with its state.
 #[derive(Clone, Debug)]
 pub struct Misbehaviour {
     kind: Kind,
@@ -203,14 +203,15 @@ mod tests {
         entry.make(&Params::resolve(entry.params, given.iter().copied()).unwrap()).unwrap()
     }
 
-    /// With a SACK block.
+    /// An ACK up to `seq`, with a SACK block for the segment behind.
     fn ack(seq: u64) -> FullReply {
         let mut blocks = Blocks::NONE;
         blocks.push((seq + 1, seq + 2));
         FullReply { reply: Reply { seq, tsecr: 1, flags: 0 }, part: 0, blocks }
     }
 
-    /// What is acknowledged by the answer to an honest ACK, and whether that has SACK blocks.
+    /// Segments and bytes that each ACK acknowledges in the answer to an honest ACK of `seq`, and true where it has
+    /// SACK blocks.
     fn answers(misbehaviour: &mut Misbehaviour, seq: u64) -> Vec<((u64, u16), bool)> {
         let mut sent = Vec::new();
         misbehaviour.answer(ack(seq), |ack| {

@@ -118,7 +118,7 @@ fn after_three_duplicates_sacks_are_compressed() {
     assert_eq!(answer(&mut receiver).1, [(17, 37)]);
 }
 
-/// What leaves as `seqs` come, each with `flushes_before` first.
+/// SACK blocks of each ACK that leaves as the segments `seqs` arrive, where `flushes_before` is asked before each.
 fn flush(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u64>) -> Vec<Vec<Range>> {
     let mut sent = Vec::new();
     for seq in seqs {

@@ -1,4 +1,4 @@
-//! What an ACK does, in the order of Linux's `tcp_ack`.
+//! Effects of an ACK, in the order of Linux's `tcp_ack`.
 
 use super::micros::Micros;
 use super::rate::{RateBase, RateStart};
@@ -7,7 +7,7 @@ use knee_cc::{Ack, CaState, Control, DynCongestionControl, RateSample, View};
 use knee_core::convert::count_u32;
 use knee_core::{Packet, Time};
 
-/// What is found out while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
+/// Facts collected while an ACK is taken apart (Linux's flags and `tcp_sacktag_state`).
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// The cumulative acknowledgement moved, perhaps by a part of a segment only (FLAG_SND_UNA_ADVANCED).
@@ -36,7 +36,7 @@ pub(super) struct Findings {
     pub sacked_late: Option<u64>,
     /// Newest transmission among those delivered, for the rate sample.
     pub rate: Option<RateBase>,
-    /// What it took along, where rate samples are read.
+    /// The delivery state that this transmission carried, where rate samples are read.
     pub start: Option<RateStart>,
     /// Segments acknowledged.
     pub acked: u32,
@@ -57,7 +57,7 @@ pub(super) struct Prior {
     pub in_flight: u32,
 }
 
-/// What the algorithm learns of an ACK, apart from the sender's own state.
+/// Facts of an ACK that are handed to the algorithm beside the sender's own state.
 pub(super) struct AckDetails<'a> {
     pub rtt: Option<Time>,
     pub acked: u32,
@@ -130,7 +130,7 @@ impl Sender {
             self.tidy();
         }
         self.send_after_ack(resend, now, config, out);
-        // What is sent sets the timer anyway.
+        // Sending sets the timer anyway.
         if timer_waits && self.view.snd_nxt == nxt {
             self.rearm_after_ack(now, config);
         }
@@ -238,12 +238,12 @@ impl Sender {
         }
     }
 
-    /// Whether an ACK tells of anything but progress.
+    /// True if an ACK reports anything but progress.
     const fn is_dubious(&self, found: &Findings) -> bool {
         !found.advanced || found.sacked || found.ece || found.dsack || !matches!(self.view.ca, CaState::Open)
     }
 
-    /// Whether the window may grow outside of reductions (tcp_may_raise_cwnd): RFC 5681 grows on new data only, which
+    /// True if the window may grow outside of reductions (tcp_may_raise_cwnd): RFC 5681 grows on new data only, which
     /// Linux counts in whole segments; where reordering is common, on every delivery.
     const fn grows(&self, found: &Findings) -> bool {
         found.acked > 0 || found.sacked && self.reordering > 3

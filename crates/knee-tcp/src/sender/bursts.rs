@@ -16,7 +16,7 @@ const EARLY_WRITE: u64 = 22;
 /// window. It belongs to the application: any write that ends in the same unit gives the same bursts
 /// (docs/fidelity.md).
 const FIRST_WRITE: u64 = (2 << 20) / MSS as u64;
-/// The same in bytes, as the sizing formula counts it.
+/// Largest burst in bytes, as the sizing formula counts it.
 const MAX_BURST_BYTES: u64 = 65_536 - 321;
 /// Bursts are sized to 2^-10 s of the pacing rate (sk_pacing_shift).
 const PACING_SHIFT: u32 = 10;
@@ -60,7 +60,7 @@ impl Sender {
         segments.clamp(self.least_burst(), saturating_u32(MAX_BURST)).min(u32::from(self.control.max_burst).max(1))
     }
 
-    /// What the largest burst is at least, with TSO.
+    /// Least value of [`Sender::burst_limit`] with TSO, in segments.
     pub(super) fn least_burst(&self) -> u32 {
         u32::from(self.control.min_burst.min(self.control.max_burst)).min(saturating_u32(MAX_BURST))
     }
@@ -79,7 +79,7 @@ impl Sender {
         if wait && room < max { 0 } else { room.min(max) }
     }
 
-    /// Whether it may be better to wait for the next ACK and send a larger burst than `room` (tcp_tso_should_defer).
+    /// True if it may be better to wait for the next ACK and send a larger burst than `room` (tcp_tso_should_defer).
     pub(super) fn may_wait(&self, room: u32, now: Time, config: &Config) -> bool {
         config.tso
             && !matches!(self.view.ca, CaState::Recovery | CaState::Loss)
@@ -87,7 +87,8 @@ impl Sender {
             && self.may_defer(room, self.rtx.burst_of(self.view.snd_una).sent(), now, config)
     }
 
-    /// The same where nothing is being repaired, and the oldest segment in flight was sent at `oldest`.
+    /// Answers as [`Sender::may_wait`] where nothing is being repaired and the oldest segment in flight was sent at
+    /// `oldest`.
     pub(super) fn may_defer(&self, room: u32, oldest: Micros, now: Time, config: &Config) -> bool {
         if now.saturating_sub(self.view.paced_until) > DEFER
             || u64::from(room) * WINDOW_DIVISOR

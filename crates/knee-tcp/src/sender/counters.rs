@@ -1,11 +1,11 @@
-//! What is counted: packets and bytes sent, acknowledged, lost.
+//! Counters of packets and bytes sent, acknowledged and lost.
 
 use super::{Sender, flags};
 use knee_core::Time;
 use knee_core::convert::saturating_u16;
 use knee_core::packet::{MSS, MTU};
 
-/// What the observers read: counters since the start.
+/// Counters since the start, for observers.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// Data packets sent, retransmissions included.
@@ -21,7 +21,7 @@ pub struct Counters {
 }
 
 impl Sender {
-    /// Counters since the start. What follows from others is not kept.
+    /// Counters since the start. Those that follow from others are computed here.
     pub fn counters(&self) -> Counters {
         let sent = self.view.snd_nxt + self.retransmitted;
         Counters {
@@ -70,7 +70,7 @@ impl Sender {
         self.view.lost
     }
 
-    /// Whether a segment that is not acknowledged counts as lost, and whether it was sent again since it does.
+    /// Marks of a segment that is not acknowledged: (it counts as lost, it was sent again since it does).
     pub fn marks(&self, seq: u64) -> (bool, bool) {
         let marks = if self.rtx.tracking() { self.rtx.flags(seq) } else { 0 };
         (marks & flags::LOST != 0, marks & flags::RETRANSMITTED != 0)
@@ -86,12 +86,12 @@ impl Sender {
         self.rtt.variance()
     }
 
-    /// Whether nothing was ever sent again, the SYN included.
+    /// True if nothing was ever sent again, the SYN included.
     pub const fn sent_once(&self) -> bool {
         self.retransmitted == 0 && self.timeouts == 0
     }
 
-    /// Whether all there is to send has been acknowledged.
+    /// True once all there is to send has been acknowledged.
     pub const fn done(&self) -> bool {
         self.established && self.view.snd_una >= self.end
     }

@@ -18,7 +18,7 @@ pub(super) struct WindowUse {
     pub used: u32,
     /// Most packets in flight in this round trip.
     pub max_out: u32,
-    /// Whether the window limited sending in it.
+    /// The window limited sending in this round trip.
     pub limited: bool,
 }
 
@@ -41,7 +41,7 @@ impl WindowUse {
         now - self.since
     }
 
-    /// Whether the window may grow: all of it is used, or in slow start more than half.
+    /// True if the window may grow: all of it is used, or in slow start more than half.
     const fn lets_grow(&self, control: &Control) -> bool {
         self.limited || (control.in_slow_start() && control.cwnd < 2 * self.max_out)
     }
@@ -72,7 +72,7 @@ impl Sender {
         self.cwnd_was(self.control.cwnd, now);
     }
 
-    /// The same where the window was `cwnd` until now.
+    /// Adds the time since the last call to the integral, with `cwnd` packets as the window throughout.
     pub(super) fn cwnd_was(&mut self, cwnd: u32, now: Time) {
         let span = now.saturating_sub(self.cwnd_integral.1);
         self.cwnd_integral.0 += u128::from(cwnd) * u128::from(span.as_nanos());
@@ -88,7 +88,7 @@ impl Sender {
         }
     }
 
-    /// Whether a reduction was ever made.
+    /// True once the window was reduced.
     pub const fn reduced(&self) -> bool {
         self.control.ssthresh < INFINITE_SSTHRESH
     }
@@ -129,7 +129,7 @@ impl Sender {
         self.window_use.since = now;
     }
 
-    /// Whether the window may grow (tcp_is_cwnd_limited).
+    /// True if the window may grow (tcp_is_cwnd_limited).
     pub(super) const fn is_cwnd_limited(&self) -> bool {
         self.window_use.lets_grow(&self.control)
     }

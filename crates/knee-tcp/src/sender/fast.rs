@@ -13,7 +13,7 @@ use knee_core::Time;
 use knee_core::convert::count_u32;
 
 impl Sender {
-    /// Whether an ACK takes the fast path.
+    /// True if an ACK takes the fast path.
     pub(super) fn takes_fast_path(&self, ack: &AckInfo) -> bool {
         self.view.snd_una < ack.seq
             && ack.seq <= self.view.snd_nxt
@@ -80,7 +80,7 @@ impl Sender {
         rtt
     }
 
-    /// Whether only the window says what may leave: nothing is paced, neither the transfer nor the receive window ends
+    /// True if the window alone limits sending: nothing is paced, neither the transfer nor the receive window ends
     /// within it, and nothing that happens meanwhile concerns the algorithm.
     fn window_alone_limits(&self, config: &Config) -> bool {
         let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));

@@ -1,5 +1,5 @@
-//! What holds of a sender whatever ACKs come: from a receiver that is far away or next door, over a network that loses,
-//! duplicates and reorders packets and ACKs, or made up.
+//! Invariants of a sender whatever ACKs arrive: from a receiver that is far away or next door, over a network that
+//! loses, duplicates and reorders packets and ACKs, or made up.
 //!
 //! After each call:
 //!
@@ -23,7 +23,7 @@ const WINDOW: u64 = 2_000;
 /// ACKs and timers of a case.
 const STEPS: usize = 300;
 
-/// What a case begins with.
+/// The start of a case: settings, handshake and the path to the receiver.
 #[derive(Clone)]
 pub(super) struct Case {
     pub config: Config,

@@ -7,7 +7,7 @@ use knee_core::Time;
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// What the clock shows at `time`.
+    /// The clock's reading at `time`: whole microseconds, rounded down.
     pub const fn of(time: Time) -> Self {
         Self(time.as_micros())
     }

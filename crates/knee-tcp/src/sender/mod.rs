@@ -86,11 +86,11 @@ pub struct Config {
     pub initial_window: u32,
     /// Least retransmission timeout.
     pub rto_min: Time,
-    /// Whether segments leave in bursts sized to a millisecond.
+    /// Segments leave in bursts sized to a millisecond.
     pub tso: bool,
     /// Their larger part on short paths halves for every 2^this us of the least RTT (tcp_tso_rtt_log), up to 31.
     pub tso_rtt_log: u32,
-    /// Whether a window that is idle or not used shrinks (tcp_slow_start_after_idle).
+    /// A window that is idle or not used shrinks (tcp_slow_start_after_idle).
     pub slow_start_after_idle: bool,
     /// Receive window in packets, once it has grown.
     pub receive_window: u64,
@@ -98,7 +98,7 @@ pub struct Config {
     pub window_growth: u64,
 }
 
-/// What the retransmission timer is set for.
+/// The event that the retransmission timer is set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pending {
     Nothing,
@@ -110,7 +110,7 @@ enum Pending {
     Timeout,
 }
 
-/// Which segments may leave after an ACK.
+/// The order in which segments may leave after an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resend {
     None,
@@ -127,7 +127,7 @@ pub struct Outgoing {
     pub start: u64,
     /// How many.
     pub count: u32,
-    /// Whether they were sent before.
+    /// They were sent before.
     pub retransmission: bool,
 }
 
@@ -140,11 +140,11 @@ pub struct AckInfo<'a> {
     pub part: u16,
     /// SACK blocks.
     pub blocks: &'a [(u64, u64)],
-    /// Whether the first of them is a D-SACK (RFC 2883).
+    /// The first block is a D-SACK (RFC 2883).
     pub dsack: bool,
     /// Echoed timestamp, ms.
     pub tsecr: u32,
-    /// Of its [`Packet`].
+    /// Flags of its [`Packet`].
     pub flags: u8,
 }
 
@@ -162,8 +162,8 @@ impl AckInfo<'_> {
 
 /// The sending end of one flow.
 ///
-/// What ACKs on the fast path need comes first and together: of thousands of flows, each is out of the caches when its
-/// next ACK comes.
+/// The fields that ACKs on the fast path need come first and together: of thousands of flows, each is out of the caches
+/// when its next ACK comes.
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub struct Sender {
@@ -171,8 +171,8 @@ pub struct Sender {
     cc: Option<Box<dyn DynCongestionControl>>,
     /// Window, threshold, pacing rate, phase.
     pub control: Control,
-    /// What the algorithm sees, and the sender's own state where that is the same. `now`, `srtt` and `in_flight` are
-    /// brought up to date when it is lent ([`Sender::ask`]).
+    /// The state that the algorithm sees, and the sender's own where both are the same. `now`, `srtt` and `in_flight`
+    /// are brought up to date when it is lent ([`Sender::ask`]).
     view: View,
     rtx: RetransmitQueue,
     /// Segments there are to send: `u64::MAX` for an endless flow.
@@ -190,14 +190,14 @@ pub struct Sender {
     lost_out: u32,
     retrans_out: u32,
     pending: Pending,
-    /// Whether RACK's reordering window is or is about to be wider than at first.
+    /// RACK's reordering window is wider than at first, or about to be.
     widened: bool,
-    /// Whether window-based algorithms are paced too.
+    /// Window-based algorithms are paced too.
     paced: bool,
-    /// Whether the window held the sender back when it last sent.
+    /// The window held the sender back when it last sent.
     held_back: bool,
     established: bool,
-    /// Whether all packets are full ones without ECN, but for the last one there is.
+    /// All packets are full ones without ECN, except the last one of the transfer.
     pub plain_packets: bool,
     /// How it uses ECN.
     pub ecn: Ecn,
@@ -239,7 +239,7 @@ pub struct Sender {
     /// Payload of the last segment of a finite transfer.
     last_payload: u32,
     dsack_segments: u32,
-    /// What an application writes. `None` for an endless flow or a finite transfer.
+    /// The writes of an application. `None` for an endless flow or a finite transfer.
     stream: Option<Box<Stream>>,
 }
 
@@ -248,7 +248,7 @@ const _: () = assert!(size_of::<Sender>() <= 640 && offset_of!(Sender, first_tx)
 const _: () = assert!(offset_of!(Sender, least_rtts) <= 576);
 
 impl Sender {
-    /// Whether the handshake is over.
+    /// True once the handshake is over.
     pub const fn established(&self) -> bool {
         self.established
     }
@@ -301,7 +301,7 @@ impl Sender {
         }
     }
 
-    /// Whether the next data packet must carry CWR; asked once per burst.
+    /// Returns true if the next data packet must carry CWR, and clears the request; asked once per burst.
     pub const fn take_cwr(&mut self) -> bool {
         std::mem::replace(&mut self.cwr_to_signal, false)
     }
@@ -311,7 +311,7 @@ impl Sender {
         self.ask_with(self.in_flight(), now, event);
     }
 
-    /// The same where it is known how many packets are in flight.
+    /// Calls the algorithm with `in_flight` packets in flight, where the caller has counted them already.
     fn ask_with(
         &mut self,
         in_flight: u32,
@@ -342,7 +342,7 @@ impl Sender {
         }
     }
 
-    /// Whether an ACK tells of no mark that was not known.
+    /// True if an ACK reports no new mark.
     const fn tells_no_mark(&self, ack: &AckInfo) -> bool {
         ack.flags & Packet::ACE == self.known_marks
     }

@@ -8,23 +8,23 @@ use knee_core::{Bytes, Rate, Time};
 /// a burst before it asks).
 const FIRST_PACED: u64 = 10;
 
-/// What the sender's own pacing rate follows apart from the smoothed RTT. Few ask for the rate, so it is divided when
+/// Inputs of the sender's own pacing rate, apart from the smoothed RTT. Few ask for the rate, so it is divided when
 /// asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnPace {
     /// Packets in the window or, where there are more, in flight.
     window: u32,
-    /// Whether the window may double in an RTT.
+    /// The window may double in an RTT, so the rate is 200 % of window per RTT, else 120 %.
     doubled: bool,
 }
 
 impl Sender {
-    /// Whether it is paced.
+    /// True if its departures are paced.
     pub const fn paced(&self) -> bool {
         self.paced
     }
 
-    /// Whether its receiver counts CE marks.
+    /// True if its receiver counts CE marks.
     pub const fn has_accurate_ecn(&self) -> bool {
         self.ecn.is_accurate()
     }
@@ -34,7 +34,7 @@ impl Sender {
         self.paced.then(|| self.rate_in_force()).filter(|&rate| rate < Rate::MAX)
     }
 
-    /// That of the algorithm or, where it sets none, the sender's own.
+    /// The pacing rate of the algorithm or, where it sets none, the sender's own.
     fn rate_in_force(&self) -> Rate {
         self.control.pacing_rate.unwrap_or_else(|| self.own_pacing_rate())
     }
@@ -52,7 +52,7 @@ impl Sender {
         Rate::from_bytes_per_sec(self.own_bytes_per_sec())
     }
 
-    /// The same in bytes per second.
+    /// The sender's own pacing rate in bytes per second, at most [`Rate::MAX`].
     pub(super) fn own_bytes_per_sec(&self) -> u64 {
         let OwnPace { window, doubled } = self.own_pace;
         let percent = if doubled { 200 } else { 120 };
@@ -61,7 +61,8 @@ impl Sender {
         bytes_per_s.min(Rate::MAX.as_bytes_per_sec())
     }
 
-    /// Starts the pacing clock anew where the window opens after it held the sender back ([`Control::restart_pacing`]).
+    /// Starts the pacing clock anew where the window opens after it held the sender back
+    /// ([`knee_cc::Control::restart_pacing`]).
     pub(super) fn restart_pacing(&mut self, now: Time) {
         if self.held_back && self.window_room() > 0 {
             self.held_back = false;
@@ -70,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// Whether the next departure has to wait for the pacing clock, for which the timer is set then.
+    /// Returns true if the next departure has to wait for the pacing clock, and sets the pacing timer then.
     pub(super) fn waits_for_pacing(&mut self, now: Time) -> bool {
         let waits = self.paced && self.view.paced_until > now;
         if waits {

@@ -15,14 +15,14 @@ const PROBE_MIN: Time = Time::from_micros(2000);
 pub(super) struct Tlp {
     /// The segment after it (TLP.end_seq); 0: there is none.
     pub end: u64,
-    /// Whether it sent a segment again (TLP.is_retrans).
+    /// It sent a segment again (TLP.is_retrans).
     pub retransmitted: bool,
 }
 
 /// The fate of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Not known yet.
+    /// The fate is not known yet.
     Open,
     /// The original of what it sent arrived, or it sent new data.
     Delivered,
@@ -31,12 +31,12 @@ enum Outcome {
 }
 
 impl Tlp {
-    /// Whether its outcome is awaited.
+    /// True while its outcome is not known.
     pub(super) const fn is_outstanding(&self) -> bool {
         self.end != 0
     }
 
-    /// Whether a D-SACK that ends before segment `end` reports it.
+    /// True if a D-SACK that ends before segment `end` reports it.
     pub(super) const fn is_reported_by(&self, end: u64) -> bool {
         self.is_outstanding() && self.retransmitted && end == self.end
     }
@@ -92,7 +92,7 @@ impl Sender {
         two_rtts + if self.packets_out() == 1 { config.rto_min } else { PROBE_MIN }
     }
 
-    /// Whether loss probes are sent in this state.
+    /// True if loss probes are sent in the present state of loss recovery.
     pub(super) const fn may_probe(&self) -> bool {
         //= RFC 8985, 7.2
         //# unless it is already in fast recovery, RTO recovery, or segments have been SACKed (i.e., RACK.segs_sacked is
@@ -134,7 +134,7 @@ impl Sender {
         self.rearm_timeout(now);
     }
 
-    /// What an ACK of all before a segment, and of some bytes of that, says of the tail loss probe
+    /// Settles the tail loss probe by an ACK of all segments before `reach.0` and of `reach.1` bytes of that segment
     /// (tcp_process_tlp_ack).
     #[cold]
     pub(super) fn check_probe(&mut self, reach: (u64, u16), found: &Findings, now: Time) {

@@ -1,4 +1,4 @@
-//! What was sent and is not yet acknowledged.
+//! Segments that were sent and are not yet acknowledged.
 //!
 //! Segments leave in bursts, and all of a burst share the time and the delivery state of their transmission: one
 //! [`Transmission`] stands for them, in the order of sending. As long as everything arrives in order that is all there
@@ -14,7 +14,8 @@ use knee_core::cache::fetch;
 use knee_core::convert::{index, index_u32};
 use std::collections::VecDeque;
 
-/// Those of the bursts, in their order: few flows have any.
+/// Delivery states at departure ([`RateStart`]), one for each burst in the order of sending, for algorithms that read
+/// rate samples.
 #[derive(Clone, Debug, Default)]
 struct Starts(VecDeque<RateStart>);
 
@@ -41,7 +42,7 @@ impl RetransmitQueue {
         Self { starts: keeps_starts.then(Box::default), ..Self::default() }
     }
 
-    /// Whether segments have state of their own.
+    /// True while segments have state of their own.
     pub const fn tracking(&self) -> bool {
         self.tracking.is_some()
     }
@@ -62,7 +63,7 @@ impl RetransmitQueue {
         }
     }
 
-    /// The same unless tracking.
+    /// Books a burst while no segment has state of its own.
     pub fn push_untracked(&mut self, burst: Transmission) {
         if self.bursts.len() == self.bursts.capacity() {
             self.bursts.grow();
@@ -77,7 +78,7 @@ impl RetransmitQueue {
         }
     }
 
-    /// What the last transmission of a segment took along; nothing unless that is kept.
+    /// The delivery state that the last transmission of a segment carried; zeros where none is kept.
     pub fn start_of(&self, seq: u64) -> RateStart {
         match &self.starts {
             Some(starts) => starts.0[self.place(self.number_of(seq))],
@@ -304,7 +305,7 @@ impl RetransmitQueue {
         (self.place(number) < self.bursts.len()).then(|| self.bursts.at(number))
     }
 
-    /// Whether the burst of this number is the last that carried `seq`; only while tracking.
+    /// True if the burst of this number is the last that carried `seq`; only while tracking.
     pub fn carries(&self, number: u32, seq: u64) -> bool {
         self.tracking.as_ref().is_some_and(|t| t.segment(seq).number() == number & NUMBERS)
     }
@@ -351,7 +352,7 @@ impl RetransmitQueue {
         self.tracking.as_ref().map_or(&[], |t| t.sacked.as_slice())
     }
 
-    /// Whether all of a range has been SACKed.
+    /// True if all of a range has been SACKed.
     pub fn is_sacked(&self, (start, end): (u64, u64)) -> bool {
         let sacked = self.sacked();
         sacked.get(sacked.partition_point(|r| r.1 < end)).is_some_and(|r| r.0 <= start)

@@ -70,7 +70,7 @@ impl Sender {
         if open { self.mark_lost_from(number, now) } else { None }
     }
 
-    /// The same from the burst of this number on.
+    /// Marks lost segments from burst `number` on; gives how long the reordering window still holds others back.
     #[inline(never)]
     fn mark_lost_from(&mut self, mut number: u32, now: Time) -> Option<Micros> {
         let (newest, newest_end) = self.rack.newest;
@@ -84,7 +84,8 @@ impl Sender {
                 let start = start.max(self.view.snd_una);
                 let age = stamp.since(burst.sent());
                 if age < patience {
-                    // Of a burst sent as the newest delivered was, those behind that are not late yet.
+                    // In a burst sent at the same time as the newest delivered segment, the segments behind that one
+                    // are not late yet.
                     if (start..end).any(|seq| self.may_be_late(seq, number)) {
                         wait = wait.max(Some(patience.since(age)));
                     }
@@ -97,7 +98,7 @@ impl Sender {
         wait
     }
 
-    /// Whether the fate of a segment is open, and burst `number` carried it last.
+    /// True if the fate of a segment is open, and burst `number` carried it last.
     fn may_be_late(&self, seq: u64, number: u32) -> bool {
         let segment = self.rtx.flags(seq);
         let waiting = segment & (flags::LOST | flags::RETRANSMITTED) == flags::LOST;

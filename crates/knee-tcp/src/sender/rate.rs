@@ -9,7 +9,7 @@ use knee_core::Time;
 use knee_core::convert::{count_u32, low_u32};
 use knee_core::packet::MSS;
 
-/// What a transmission takes along for the rate sample of its ACK (tcp_rate_skb_sent).
+/// Delivery state at the departure of a transmission, for the rate sample of its ACK (tcp_rate_skb_sent).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateStart {
     /// Start of the send interval.
@@ -24,7 +24,7 @@ pub struct RateStart {
     pub lost: u32,
     /// Packets in flight just after sending.
     pub in_flight: u32,
-    /// Whether the application limited sending.
+    /// The application limited sending.
     pub app_limited: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct RateBase {
     sent: Micros,
     /// `delivered` at that time, lower half.
     pub delivered: u32,
-    /// After the newest segment of it.
+    /// The segment after the newest one of it.
     end: u64,
     is_retrans: bool,
 }
@@ -113,8 +113,8 @@ impl Sender {
         self.view.app_limited = self.view.delivered <= self.app_limited_until;
     }
 
-    /// Whether that ends with an ACK in order up to `seq`: what an algorithm learns of it changes while the ACK is
-    /// taken.
+    /// True if an ACK in order up to `seq` ends the limit by the application, so that the algorithm's view of it
+    /// changes while the ACK is taken.
     #[cold]
     pub(super) const fn ends_app_limit(&self, seq: u64) -> bool {
         self.view.delivered + (seq - self.view.snd_una) > self.app_limited_until

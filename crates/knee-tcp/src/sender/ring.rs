@@ -64,7 +64,7 @@ impl Transmission {
         self.word -= 1 << OPEN_SHIFT;
     }
 
-    /// Whether its segments had been sent before.
+    /// True if its segments had been sent before.
     pub const fn retransmission(&self) -> bool {
         self.word & 1 != 0
     }
@@ -136,7 +136,7 @@ impl Ring {
         &self.slots[self.slot(number)]
     }
 
-    /// The same, to be changed.
+    /// The burst of this number, to be changed.
     pub fn at_mut(&mut self, number: u32) -> &mut Transmission {
         let slot = self.slot(number);
         &mut self.slots[slot]

@@ -92,7 +92,7 @@ impl RttEstimator {
         if self.min == u32::MAX { Time::MAX } else { Time::from_micros(self.min as u64) }
     }
 
-    /// The same in microseconds; none before the first sample.
+    /// Least RTT of the last 300 s in microseconds; `None` before the first sample.
     pub const fn min_rtt_us(&self) -> Option<u32> {
         if self.min == u32::MAX { None } else { Some(self.min) }
     }
@@ -102,7 +102,7 @@ impl RttEstimator {
         self.rto_us().time()
     }
 
-    /// The same on TCP's clock.
+    /// Retransmission timeout in microseconds, on TCP's clock.
     pub const fn rto_us(&self) -> Micros {
         Micros(self.rto as u64)
     }
@@ -260,7 +260,7 @@ impl Sender {
         }
     }
 
-    /// The same where SACKs or retransmissions are involved.
+    /// Takes the RTT sample of an ACK where SACKs or retransmissions are involved.
     #[cold]
     fn sample_rtt_of_rest(&mut self, found: &mut Findings, stamp: Micros) -> Option<Micros> {
         let span = |sent: Micros| stamp.since(sent);

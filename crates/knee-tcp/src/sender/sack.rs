@@ -1,4 +1,4 @@
-//! What SACK and D-SACK blocks report (tcp_sacktag_write_queue; RFC 2018, 2883).
+//! Reports of SACK and D-SACK blocks (tcp_sacktag_write_queue; RFC 2018, 2883).
 
 use super::ack::Findings;
 use super::micros::Micros;

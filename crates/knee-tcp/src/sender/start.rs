@@ -20,9 +20,9 @@ use knee_core::{Packet, Time};
 /// How a sender is made.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderInit {
-    /// What the algorithm asks for.
+    /// Requirements of the algorithm.
     pub needs: Needs,
-    /// Whether it is paced whatever the algorithm.
+    /// It is paced whatever the algorithm.
     pub paced: bool,
     /// How it uses ECN.
     pub ecn: Ecn,

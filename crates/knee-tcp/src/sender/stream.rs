@@ -1,4 +1,4 @@
-//! What an application writes, bit by bit: where all of it has been sent, the last segment may be short, and more
+//! Data that an application writes bit by bit: where all of it has been sent, the last segment may be short, and more
 //! follows.
 //!
 //! Sources: Linux net/ipv4/tcp.c (`tcp_sendmsg_locked`: what is written joins the last segment while that has not left;
@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 /// Short segments that have been sent before more was written.
 #[derive(Clone, Default)]
 pub(super) struct Stream {
-    /// Those not acknowledged, with their payloads.
+    /// Short segments that are not acknowledged, with their payloads in bytes.
     short: VecDeque<(u64, u16)>,
-    /// Bytes that those acknowledged have been shorter than full ones.
+    /// Bytes by which short segments that are acknowledged were shorter than full ones.
     missing: u64,
 }
 
@@ -41,13 +41,13 @@ impl Sender {
         self.stream = Some(Box::default());
     }
 
-    /// Whether other segments than the last may be short.
+    /// True if segments other than the last may be short.
     pub fn has_short_segments(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| !stream.short.is_empty())
     }
 
     /// The application writes `bytes`, at least 1; nothing has been sent since `idle_since`. Gives the segment after
-    /// the one with the last of them. What may leave leaves with the next [`Sender::send`].
+    /// the one with the last of them. Segments that may leave do so with the next [`Sender::send`].
     pub fn write(&mut self, mut bytes: u64, idle_since: Time, now: Time, config: &Config) -> u64 {
         self.check_app_limited();
         self.restart_after_idle(idle_since, now, config);
@@ -118,8 +118,8 @@ mod tests {
     const HEADERS: u64 = (MTU - MSS) as u64;
 
     proptest! {
-        /// What was written is what is sent: the payloads of all segments add up to it, and a segment is short only
-        /// where all that had been written was sent.
+        /// All that was written is sent, and nothing else: the payloads of all segments add up to it, and a segment is
+        /// short only where all that had been written was sent.
         #[test]
         fn segments_carry_what_was_written(writes in prop::collection::vec((1u64..9_000, 0u8..3), 1..40)) {
             let config = config(true, 9, 1 << 30);

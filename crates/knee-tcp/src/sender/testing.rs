@@ -24,7 +24,7 @@ pub fn sender(cc: &str, bytes: Option<u64>, paced: bool, config: &Config) -> Sen
     sender
 }
 
-/// The same for what an application writes, which has written nothing.
+/// A sender whose connection is established, for an application that has written nothing yet.
 pub fn stream(cc: &str, config: &Config) -> Sender {
     let mut sender = established(cc, None, false, Some(HANDSHAKE), config);
     sender.open_stream();

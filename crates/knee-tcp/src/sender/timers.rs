@@ -33,7 +33,7 @@ impl Sender {
         self.timeout_left_since(self.rtx.burst_of(self.view.snd_una).sent(), now)
     }
 
-    /// The same if the oldest segment was sent at `oldest`.
+    /// The rest of the retransmission timeout if the oldest segment was sent at `oldest`; `None` once it is over.
     #[inline]
     pub(super) fn timeout_left_since(&self, oldest: Micros, now: Time) -> Option<Time> {
         let due = Micros(oldest.0 + self.rtt.rto_us().0).time();

@@ -1,4 +1,4 @@
-//! What is known of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
+//! State of each segment from the first SACK, loss or retransmission on, until all of that is acknowledged.
 
 use super::flags;
 use knee_core::convert::{index, low_u8};
@@ -16,12 +16,12 @@ pub const NUMBERS: u32 = u32::MAX >> 8;
 pub struct Segment(pub u32);
 
 impl Segment {
-    /// Just sent.
+    /// The state of a segment that burst `number` has just carried.
     pub const fn new(number: u32) -> Self {
         Self(number << 8 | flags::LISTED as u32)
     }
 
-    /// Of the burst that carried it last.
+    /// Number of the burst that carried it last, without its upper byte.
     pub const fn number(self) -> u32 {
         self.0 >> 8
     }
@@ -37,13 +37,13 @@ impl Segment {
     }
 }
 
-/// What is known of each segment while tracking: four cache lines, which are fetched at once.
+/// State of all segments while tracking: four cache lines, which are fetched at once.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Tracking {
     /// First unacknowledged segment.
     pub base: u64,
-    /// After the last one.
+    /// The segment after the last one sent.
     end: u64,
     /// No segment before this one waits to be retransmitted.
     pub retransmit_hint: u64,
@@ -80,7 +80,7 @@ impl Tracking {
         self.segments[index(seq) & (self.segments.len() - 1)]
     }
 
-    /// The same, to be changed.
+    /// State of segment `seq`, to be changed.
     pub fn segment_mut(&mut self, seq: u64) -> &mut Segment {
         debug_assert!(self.range().contains(&seq));
         let mask = self.segments.len() - 1;

@@ -11,7 +11,7 @@ use knee_core::packet::MSS;
 /// Why `send_new` is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Push {
-    /// As much as may leave.
+    /// All segments that may leave are sent.
     Normal,
     /// A single burst although the window is full: a tail loss probe.
     Probe,
@@ -108,7 +108,7 @@ impl Sender {
         (self.view.snd_una + self.offered_window(config)).saturating_sub(self.view.snd_nxt)
     }
 
-    /// What follows when `sent` new segments have left.
+    /// Bookkeeping when `sent` new segments have left: recovery's count, the loss probe's timer, the algorithm.
     fn after_departures(&mut self, sent: u32, push: Push, now: Time, config: &Config) {
         if self.reducing() {
             //= RFC 6937, 3
@@ -227,7 +227,7 @@ impl Sender {
         None
     }
 
-    /// Whether a segment is lost and was not sent again since.
+    /// True if a segment is lost and was not sent again since.
     fn waits_to_leave(&self, seq: u64) -> bool {
         self.rtx.flags(seq) & (flags::LOST | flags::SACKED | flags::RETRANSMITTED) == flags::LOST
     }

@@ -37,7 +37,7 @@ impl UndoState {
         self.retransmissions = self.retransmissions.max(0) + i64::from(segments);
     }
 
-    /// Whether a D-SACK that ends before segment `end` may be of a retransmission of this reduction.
+    /// True if a D-SACK that ends before segment `end` may be of a retransmission of this reduction.
     pub(super) fn counts_dsack(&self, end: u64) -> bool {
         self.marker.is_some_and(|marker| end > marker) && self.retransmissions > 0
     }
@@ -47,7 +47,7 @@ impl UndoState {
         self.retransmissions = (self.retransmissions - saturating_i64(segments)).max(0);
     }
 
-    /// Whether the reduction proved wrong: every retransmission was reported as a duplicate (RFC 2883), or the original
+    /// True if the reduction proved wrong: every retransmission was reported as a duplicate (RFC 2883), or the original
     /// arrived (RFC 3522).
     const fn is_disproved(&self, original_arrived: bool) -> bool {
         self.marker.is_some() && (self.retransmissions == 0 || original_arrived)
@@ -60,7 +60,7 @@ impl Sender {
         self.undo.begin(self.view.snd_una, self.retrans_out + u32::from(probe));
     }
 
-    /// Whether the echoed timestamp tells that the original, not the retransmission, arrived (Eifel, RFC 3522).
+    /// True if the echoed timestamp shows that the original, not the retransmission, arrived (Eifel, RFC 3522).
     fn original_arrived(&self) -> bool {
         self.undo.stamp == 0 || self.echoed_before(self.undo.stamp)
     }

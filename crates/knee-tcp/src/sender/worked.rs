@@ -60,13 +60,13 @@ impl Bench {
         Self { sender: testing::sender("reno", bytes, false, &config), config }
     }
 
-    /// The same whose receive window takes no more.
+    /// A bench whose receive window is `window` packets, so that no more can leave.
     fn full(window: u32) -> Self {
         let config = config(window, u64::from(window));
         Self { sender: testing::sender("reno", None, false, &config), config }
     }
 
-    /// One whose handshake gave no RTT.
+    /// A bench whose handshake gave no RTT.
     fn without_rtt() -> Self {
         let config = config(10, 1_000);
         Self { sender: testing::without_rtt("reno", &config), config }
@@ -161,7 +161,7 @@ fn prr_sends_one_for_two_delivered() {
     assert_eq!((b.sender.state(), b.windows(), b.sender.in_flight()), (CaState::Recovery, (10, 10), 10));
 }
 
-/// The same with 100 in flight: ssthresh = 50. Before ACK k sends, inflight = 101 - k + CEIL((k - 3) / 2), 51 at k =
+/// PRR with 100 in flight: ssthresh = 50. Before ACK k sends, inflight = 101 - k + CEIL((k - 3) / 2), 51 at k =
 /// 97. That sends the 48th and last; at k = 99 inflight is 2 + 48 = 50 = ssthresh.
 #[test]
 fn prr_brings_100_segments_to_50() {
@@ -229,7 +229,7 @@ fn rack_waits_for_a_quarter_of_the_least_rtt() {
     b.ack(40_000, 0, &[(5, 6)]);
     assert_eq!((b.sender.pending, b.due(), b.sender.scoreboard().1), (Pending::Reordering, 47_000, 0));
     b.fire();
-    // Those behind the SACKed one left at its time, and it says nothing of them.
+    // The segments behind the SACKed one left at its time, and it says nothing of them.
     assert_eq!((b.sender.state(), b.sender.scoreboard().1, b.windows().1), (CaState::Recovery, 5, 5));
 }
 
@@ -241,8 +241,8 @@ fn rack_waits_for_nothing_after_three_sacks() {
     assert_eq!((b.sender.state(), b.sender.scoreboard().1, b.windows().1), (CaState::Recovery, 5, 5));
 }
 
-/// The same where segment 2 came after segment 5: three SACKs are no sign any more. The SACK of segment 7 gives
-/// RACK.rtt = 20.3 ms, and the timer 40.3 + 5 + 2 = 47.3 ms.
+/// Segment 2 arrives after segment 5, which is reordering: three SACKs are no sign any more. The SACK of segment 7
+/// gives RACK.rtt = 20.3 ms, and the timer 40.3 + 5 + 2 = 47.3 ms.
 #[test]
 fn rack_waits_after_three_sacks_too_once_reordering_was_seen() {
     let mut b = Bench::new(10, true);
@@ -353,7 +353,7 @@ fn eifel_undoes_a_timeout() {
     assert_eq!((b.sender.state(), b.windows(), b.sender.scoreboard().1), (CaState::Open, (10, 8), 0));
 }
 
-/// The same with the echo of the retransmission: the timeout was right.
+/// The echo of the retransmission's timestamp shows that the timeout was right.
 #[test]
 fn eifel_undoes_nothing_where_the_retransmission_arrived() {
     let (mut b, at) = timed_out(true);
@@ -490,7 +490,7 @@ fn an_ack_that_ends_before_a_sacked_segment_sets_a_short_timer() {
     }
 }
 
-/// The same where the rest of what was SACKed is acknowledged in time: the timeout is the usual one again.
+/// The rest of the SACKed segments is acknowledged in time: the timeout is the usual one again.
 #[test]
 fn a_receiver_that_kept_what_it_sacked_has_time_to_say_so() {
     let mut b = Bench::full(10);
@@ -503,8 +503,8 @@ fn a_receiver_that_kept_what_it_sacked_has_time_to_say_so() {
 
 // Use of the window.
 
-/// Linux's tcp_is_cwnd_limited (after RFC 7661): slow start goes on where more than half of the window is in use. Of
-/// 10, 6 in flight let it grow by those 6; 5 do not.
+/// Linux's tcp_is_cwnd_limited (after RFC 7661): slow start goes on where more than half of the window is in use. With
+/// a window of 10, 6 in flight let it grow by those 6; 5 do not.
 #[test]
 fn slow_start_needs_more_than_half_of_the_window() {
     let cwnd = [5, 6].map(|segments| {

@@ -54,8 +54,8 @@ impl Periodic {
         Self { packet, interval, next: None, pauses: None }
     }
 
-    /// The same with talkspurts of `on` and silences of `off`, beginning with a talkspurt: on average, or without `rng`
-    /// each time.
+    /// Adds talkspurts of `on` and silences of `off`, beginning with a talkspurt: on average, or without `rng` each
+    /// time.
     #[must_use]
     pub fn with_pauses(self, on: Time, off: Time, rng: Option<Rng>) -> Self {
         Self { pauses: Some(Pauses { on, off, until: Time::ZERO, rng }), ..self }

@@ -1,4 +1,4 @@
-//! What a receiver learns from numbered datagrams with the time at which they were sent.
+//! A receiver's counts and jitter, from numbered datagrams with the time at which they were sent.
 
 use knee_core::Time;
 use knee_core::convert::low_u32;
@@ -6,7 +6,7 @@ use knee_core::convert::low_u32;
 /// Counts and jitter of the datagrams of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reception {
-    /// Those that arrived.
+    /// Datagrams that arrived.
     received: u64,
     /// The number after the highest one that arrived.
     expected: u64,

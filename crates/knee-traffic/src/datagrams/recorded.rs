@@ -54,7 +54,7 @@ impl Source for Recorded {
 mod tests {
     use super::*;
 
-    /// What a source sends before `end`, in ns.
+    /// Times in ns and sizes in bytes of the datagrams that a source sends from `from` to before `end`, in ns.
     fn sent(mut source: Recorded, from: u64, end: u64) -> Vec<(u64, u16)> {
         let (mut now, mut sent) = (Time::from_nanos(from), Vec::new());
         while now < Time::from_nanos(end) {

@@ -49,7 +49,7 @@ pub const ENTRY: Entry = Entry {
 };
 
 choice! {
-    /// What sets the encoder's rate.
+    /// The controller that sets the encoder's rate.
     enum Control {
         /// SCReAM version 2.
         Scream = "scream",
@@ -61,9 +61,9 @@ choice! {
 choice! {
     /// How fast GCC's threshold follows the trend of the delay.
     enum Threshold {
-        /// As in WebRTC.
+        /// The rule of WebRTC's program.
         Program = "program",
-        /// As in the draft.
+        /// The rule of the draft.
         Draft = "draft",
     }
 }
@@ -114,7 +114,7 @@ const OVERHEAD: u32 = 40;
 const BELOW_RTP: u32 = 28;
 /// The least rate at which packets leave, bit/s (SCReAM's `RATE_PACE_MIN`).
 const MIN_PACING: f64 = 50_000.0;
-/// What has waited longer than this to be sent is discarded: nobody would watch it.
+/// A packet that has waited longer than this to be sent is discarded: nobody would watch it.
 const MAX_WAIT: Time = Time::from_secs(1);
 /// After this time without a report all under way counts as lost.
 const SILENCE: Time = Time::from_secs(1);
@@ -163,11 +163,11 @@ impl Burst {
 /// The rates of an encoder, bit/s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
-    /// At the start.
+    /// Rate at the start.
     pub(super) start: f64,
-    /// At least.
+    /// Least rate.
     pub(super) min: f64,
-    /// At most.
+    /// Greatest rate.
     pub(super) max: f64,
 }
 
@@ -177,7 +177,7 @@ impl Rates {
     }
 }
 
-/// What a report tells of one packet.
+/// A report's entry for one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
     /// Bytes from the RTP header on.
@@ -186,13 +186,13 @@ pub(super) struct Acked {
     pub(super) sent: Time,
     /// When it arrived, by the receiver's clock.
     pub(super) arrived: Time,
-    /// Whether it was marked CE.
+    /// It was marked CE.
     pub(super) ce: bool,
     /// Number of the probe that it belongs to; 0: to none.
     pub(super) probe: u32,
 }
 
-/// What a report tells.
+/// A receiver's report, taken together with the packets sent.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     /// The packets that have arrived, in that order.
@@ -210,7 +210,7 @@ pub(super) struct Report<'a> {
 pub(super) struct Frame {
     /// Its bytes.
     pub(super) bytes: f64,
-    /// What the target rate called for.
+    /// Bytes that the target rate called for.
     pub(super) nominal: f64,
     /// Time between two frames.
     pub(super) period: Time,
@@ -298,7 +298,7 @@ impl Rtc {
         }
     }
 
-    /// Whether a probe is being sent. One begins with a frame's packet.
+    /// Returns true if a probe is being sent. One begins with a frame's packet.
     fn is_probing(&mut self, now: Time) -> bool {
         self.burst = self.burst.filter(|burst| !burst.is_over());
         if self.burst.is_none() && !self.queue.is_empty() {

@@ -54,7 +54,7 @@ fn the_rate_based_player_takes_what_the_harmonic_mean_carries() {
     let choose = |rates: &[f64]| rate_based(&LADDER, &rates.iter().copied().collect());
     assert_eq!(choose(&[]), 0);
     assert_eq!([1.0, 1e6, 999_999.0, 1e12].map(|x| choose(&[x])), [0, 2, 1, 5]);
-    // Of 1 and 3 Mbit/s it is 1.5 Mbit/s; the arithmetic mean would take 2 Mbit/s.
+    // The harmonic mean of 1 and 3 Mbit/s is 1.5 Mbit/s; the arithmetic mean would take 2 Mbit/s.
     assert_eq!(choose(&[1e6, 3e6]), 2);
 }
 
@@ -119,7 +119,7 @@ fn a_full_buffer_makes_it_wait_for_room() {
     // Five segments fill it; then one each 4 s.
     assert!(asked[4] < Time::from_secs(2));
     assert!(asked[5..].windows(2).all(|pair| pair[1] - pair[0] == Time::from_secs(4)));
-    // What has come at any time less what has played by then is never above the buffer.
+    // Video that has arrived at any time, less the video played by then, is never above the buffer.
     let playing = net.of(What::Startup)[0].t_s;
     for (i, segment) in net.of(What::Segment).iter().enumerate() {
         assert!(4.0 * (i + 1) as f64 - (segment.t_s - playing) <= 20.0 + 1e-9);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -63,8 +64,7 @@ class Uml(Ground):
             "link": {"rate": "10 Mbit/s"},
             "flows": [flow],
         }
-        with TemporaryDirectory(prefix="knee-") as folder:
-            packets = self.measure(from_dict(tiny), Request(Path(folder))).output["packets"]
+        packets = self.measure(from_dict(tiny), Request()).output["packets"]
         if not packets:
             raise RunError("The kernel delivers no packets; knee linux build rebuilds it.")
         others = dict.fromkeys(other.release for other in cache.built() if other.number != lab.number)
@@ -82,6 +82,9 @@ class Uml(Ground):
 
     def measure(self, scenario: Scenario, request: Request) -> Measured:
         """Runs a scenario in a guest of its own."""
+        if request.folder is None:
+            with TemporaryDirectory(prefix="knee-") as folder:
+                return self.measure(scenario, replace(request, folder=Path(folder)))
         hz = refuse.TICKS[scenario.tcp.tick]
         lab = cache.current(hz, scenario.run.kernel)
         if lab is None:

@@ -1,4 +1,4 @@
-"""What small papers' experiments have in common: plain scenarios on one link, means over a window."""
+"""Parts that small papers' experiments share: plain scenarios on one link, means over a window."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def run(name: str, flows: Sequence[Flow], duration: str, link: Mapping[str, Any]
 
 
 def goodputs(result: Result) -> list[float]:
-    """Of each flow, Mbit/s, over the run's window."""
+    """The goodput of each flow over the run's window, Mbit/s."""
     return [float(flow["goodput_mbps"]) for flow in result.summary["flows"]]
 
 
 def shares(result: Result) -> list[float]:
-    """What part of all that was delivered is each flow's."""
+    """The part, 0 to 1, that each flow has of the sum of goodputs."""
     each = goodputs(result)
     return [mbps / sum(each) for mbps in each]
 

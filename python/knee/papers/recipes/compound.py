@@ -72,7 +72,7 @@ _OTHERS = ("reno", "compound", "highspeed")
 
 
 def _stolen(results: Results, cc: str, rate: str) -> float:
-    """What part of their throughput two Reno flows lose where two others are of `cc`, not Reno."""
+    """The part of their throughput that two Reno flows lose where two others are of `cc`, not Reno."""
     alone, beside = (sum(goodputs(results[f"{other}-{rate}"])[:2]) for other in ("reno", cc))
     return 1 - beside / alone
 

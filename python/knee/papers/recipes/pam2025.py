@@ -44,7 +44,7 @@ _SEEDS = 10
 
 
 def _queue(name: str, bdp: float) -> dict[str, Any]:
-    """What the authors' tc commands ask for."""
+    """The queue and its parameters, as the authors' tc commands set them."""
     size = int(bdp * RATE_MBPS * RTT_MS * 125)
     packets = size // 1500 + 1
     fq = {"flow_limit": packets, "ce_threshold": "5 ms"}

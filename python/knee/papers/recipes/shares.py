@@ -1,4 +1,4 @@
-"""What BBR takes from CUBIC and from itself: a testbed's shares, two models, and starvation by jitter.
+"""The shares that BBR takes from CUBIC and from itself: a testbed's shares, two models, and starvation by jitter.
 
 The testbed's are of Srivastava, Fund, Panwar: Some of the Internet may be heading towards BBR dominance, CNERT 2023,
 which repeats Fig. 9 of Mishra, Tiu, Leong: Are we heading towards a BBR-dominant Internet?, IMC 2022. The model is
@@ -24,7 +24,7 @@ from knee.view.palette import MUTED, flow_colours
 
 
 def _share(result: Result) -> float:
-    """Of the first group of flows, in percent of all that was delivered."""
+    """The goodput of the first group of flows, in percent of all flows' goodput."""
     ccs = [flow["cc"] for flow in result.summary["flows"]]
     return 100 * sum(share for share, cc in zip(shares(result), ccs, strict=True) if cc == ccs[0])
 

@@ -103,7 +103,7 @@ class KernelFlow:
 
 @dataclass(frozen=True)
 class Case:
-    """What all flows of a case share, and the flows.
+    """A case: its link and times, and its flows.
 
     Attributes:
         rate_bps: the bottleneck's rate at the start, counted with 14 bytes a packet for Ethernet.

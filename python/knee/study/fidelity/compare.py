@@ -1,4 +1,4 @@
-"""Which cases hold, and what that comes to over a file."""
+"""The cases that hold, and their totals over a file."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a file of cases came to.
+    """The totals over a file of cases.
 
     Attributes:
         cases: all that were asked for, with those skipped.
@@ -109,7 +109,7 @@ class Totals:
 
     @property
     def unmet(self) -> list[str]:
-        """What was wanted and is not met; a case that was skipped does not hold."""
+        """The goals that are not met, in words; a case that was skipped does not hold."""
         if self.median_points is None or self.median_percent is None:
             return ["no case was run"]
         unmet = []
@@ -133,7 +133,7 @@ class Report:
 
     @property
     def totals(self) -> Totals:
-        """What it came to."""
+        """The totals over all cases, run or skipped."""
         flows = [flow for result in self.results for flow in result.flows]
         held = [result.case for result in self.results if result.holds]
         cases = [result.case for result in self.results] + [case for case, _ in self.skipped]

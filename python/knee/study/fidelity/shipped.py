@@ -34,7 +34,7 @@ class Recording:
     own: Mapping[str, str] = field(default_factory=dict)
 
     def reference(self, name: str) -> str:
-        """What a congestion control or a discipline of the recording is held against."""
+        """The reference that a congestion control or a discipline of the recording is held against."""
         return self.own.get(name, KERNEL)
 
 

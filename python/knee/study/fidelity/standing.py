@@ -131,7 +131,7 @@ def congestion_controls(
 
 
 def queues(reports: Mapping[Path, Report] | None = None) -> list[Standing]:
-    """The same for queue disciplines, by the flows of the kernel's congestion controls whose data wait there."""
+    """A row for each queue discipline, by the flows of the kernel's congestion controls whose data wait there."""
     kernels = [
         each for each in _seen(reports) if shipped.RECORDINGS[each.file].reference(each.flow.cc) == shipped.KERNEL
     ]

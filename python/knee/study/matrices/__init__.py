@@ -68,7 +68,7 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
 
 
 def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
-    """What is to be said of the algorithms on this link, such as that its queue does not mark for one that needs it."""
+    """Remarks on the algorithms on this link, such as that its queue does not mark for one that needs it."""
     sentences = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
     return list(dict.fromkeys(sentences))
 

@@ -72,7 +72,7 @@ class Search:
 
     @property
     def qualified(self) -> list[tuple[int, int, tuple[float, ...], int | None]]:
-        """What was found: trial, its first run, its values, and the number of the finding that it was saved as.
+        """The findings: trial, its first run, its values, and the number of the finding that it was saved as.
 
         With a threshold these are all trials beyond it, those nearest to the goal first; else those that were saved.
         """
@@ -121,7 +121,7 @@ class Search:
         return f"<knee search {self.folder}: {self.trials.height} trials over {keys}, {len(self.findings)} findings>"
 
     def _repr_html_(self) -> str:
-        """What was found, with a figure of the trials, in a notebook; loads nothing from elsewhere."""
+        """The findings, with a figure of the trials, in a notebook; loads nothing from elsewhere."""
         from knee.view.figure import snippet
         from knee.view.search.page import headline
 

@@ -54,7 +54,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a search found.
+    """A finding of a search.
 
     Attributes:
         file: the scenario that shows it, in the search's folder; for a family of networks, a sweep.
@@ -75,7 +75,7 @@ class Finding:
     figures: list[dict[str, float | None]] = field(default_factory=list)
 
     def how(self, folder: Path, plan: Plan) -> str:
-        """What runs the file again, as a command, or in Python where it needs a class."""
+        """The way to run the file again, as a command, or in Python where it needs a class."""
         path, own = folder / self.file, _own(self.data)
         if not own:
             return f"{'knee sweep' if plan.across else 'knee run'} {shlex.quote(str(path))}{_allowing(self.data)}"
@@ -100,7 +100,7 @@ def _named_files(data: Plain) -> bool:
 
 
 def _allowing(data: Plain) -> str:
-    """What a command needs to run code in files; empty where there is none."""
+    """The option that a command needs to run code in files; empty where there is none."""
     return " --allow-code" if _named_files(data) else ""
 
 
@@ -305,7 +305,7 @@ def _title(plan: Plan, finding: Finding) -> str:
 
 
 def _compared(plan: Plan) -> str:
-    """What a value is compared with, in words."""
+    """The variant that a value is compared with, in words."""
     if plan.against is None:
         return ""
     other = ", ".join(f"{k} = {v}" for k, v in zip(plan.against.keys, plan.against.rows[1], strict=True))

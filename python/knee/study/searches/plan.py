@@ -1,4 +1,4 @@
-"""What a search looks for, and where: a scenario, the keys that are chosen, and a figure to make large or small.
+"""The plan of a search: a scenario, the keys that are chosen, and a figure to make large or small.
 
 A search goes this way::
 
@@ -285,7 +285,7 @@ class Plan:
         return f"{title} ({unit})" if unit else title
 
     def identity(self) -> Plain:
-        """What decides on the proposals and their values; another number of trials or findings is the same search."""
+        """The data that decide on proposals and values; another number of trials or findings is the same search."""
         return {
             "definition": self.definition(()).plain(),
             "classes": {name: name.content for name in self.definition(()).own},

@@ -26,11 +26,13 @@ from knee.system.text import JsonTable
 if TYPE_CHECKING:
     import polars as pl
 
+    from knee.grounds.runner import Options as RunKeys
     from knee.results.result import Result
     from knee.scenario import Scenario
     from knee.study.sweeps.paired import Paired
     from knee.study.sweeps.work import Task
     from knee.view.figure import Figure
+    from knee.view.sweep.pictures import Choice
 
 FORMAT = 2
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
@@ -144,7 +146,7 @@ class Sweep:
         digest = self.definition.digest(self.point(run), made_by(self.about))
         return not row.is_empty() and row.item(0, 0) != digest
 
-    def run(self, run: int, out: str | Path | None = None, **options: Any) -> Result:
+    def run(self, run: int, out: str | Path | None = None, **options: Unpack[RunKeys]) -> Result:
         """Makes a run again in full, with its time series; ``options`` are those of :func:`knee.run`."""
         from knee.grounds import runner
 
@@ -162,7 +164,7 @@ class Sweep:
 
         return paired(self, key)
 
-    def plot(self, path: str | Path | None = None, **choice: Any) -> Figure:
+    def plot(self, path: str | Path | None = None, **choice: Unpack[Choice]) -> Figure:
         """A figure of the sweep, written to ``path`` (.pdf, .svg, .png or .html) if that is given.
 
         Args:
@@ -210,7 +212,7 @@ class Sweep:
         return f"<knee sweep {self.folder}: {self._headline()}>"
 
     def _repr_html_(self) -> str:
-        """The same with a figure, in a notebook; loads nothing from elsewhere."""
+        """The folder and the axes, with a figure, in a notebook; loads nothing from elsewhere."""
         from knee.view.figure import snippet
 
         return snippet(f"Sweep {self.folder}", self._headline(), self.plot)
@@ -309,7 +311,7 @@ def made_by(about: Mapping[str, Any]) -> str:
 def about_of(
     definition: Definition, program: str, command: str | None, ground: str | None, kernels: Sequence[str] = ()
 ) -> JsonTable:
-    """What :data:`MARK` says."""
+    """The content of :data:`MARK`, as plain data."""
     return {
         "format": FORMAT,
         "program": PROGRAM,

@@ -132,7 +132,7 @@ class Writer:
 
 
 def _place(folder: Path) -> tuple[int, int] | None:
-    """What tells a folder from another of the same name; None where there is none."""
+    """Device and inode, which tell a folder from another of the same name; None where there is none."""
     try:
         found = folder.stat()
     except OSError:

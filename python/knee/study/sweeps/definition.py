@@ -1,4 +1,4 @@
-"""What a sweep runs: a scenario, the keys that vary, and the points of the grid that they make.
+"""The definition of a sweep: a scenario, the keys that vary, and the points of the grid that they make.
 
 A run of a sweep goes this way, and no other::
 
@@ -66,7 +66,7 @@ class Point:
 
     @property
     def changes(self) -> Plain:
-        """What is to be set in the scenario."""
+        """The keys to set in the scenario, with their values: the seed and the varied ones without variables."""
         given = {key: value for key, value in self.values.items() if not key.startswith(VARIABLE)}
         return {"seed": self.seed} | given
 
@@ -166,7 +166,7 @@ class Definition:
                 raise ScenarioError(self.place(point), key, refused.found, refused.accepted) from None
 
     def _read(self, key: str, data: Plain, values: Mapping[str, Any]) -> Any:
-        """What a key or variable of an expression has."""
+        """The value of a key or variable of an expression."""
         if key in values:
             return values[key]
         if key.startswith(VARIABLE):
@@ -207,7 +207,7 @@ class Definition:
 
     @cached_property
     def _common(self) -> str:
-        """What all runs have in common, as far as it decides on their figures, as a digest."""
+        """A digest of the data that all runs share, as far as they decide on figures."""
         given = {key: value for key, value in self.base.items() if key not in ("name", "title")}
         own = sorted((str(name), name.content) for name in self.own)
         return digest(paths.renamed_files(given, self._contents), own)
@@ -264,7 +264,7 @@ class Definition:
 
 
 def stated(data: Plain, key: str) -> Any:
-    """What a scenario's plain data has at a key.
+    """The value at a key of a scenario's plain data.
 
     Raises:
         Refused: it does not say.

@@ -131,7 +131,7 @@ def _group(sweep: Sweep, key: str) -> Group:
 
 
 def _by_seed(definition: Definition, key: str) -> tuple[int, int] | None:
-    """Of an axis ``seed``, how many networks one step of it is, and its number of steps: seeds are no networks."""
+    """For an axis ``seed``, the networks of one of its steps, and its number of steps: seeds are no networks."""
     inner = 1
     for group in reversed([group for group in definition.groups if key not in group.keys]):
         if group.keys == ("seed",):

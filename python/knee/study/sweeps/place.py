@@ -57,7 +57,7 @@ _MOST_MARK = 1 << 30
 
 
 def read_mark(path: Path, version: int) -> JsonTable | None:
-    """What a folder's file ``path`` says of it, of this ``version`` of its format; None where there is no such file.
+    """The content of a folder's mark ``path``, of this ``version`` of its format; None where there is no such file.
 
     Raises:
         FolderError: it cannot be read, or is of another version.

@@ -59,7 +59,7 @@ JITTER = "'1250 B'"
 
 @dataclass(frozen=True)
 class Checked:
-    """What checking found.
+    """The result of checking a sweep.
 
     Attributes:
         work: estimated packets of each checked run.

@@ -119,7 +119,7 @@ class Series:
 
 @dataclass
 class Part:
-    """What a task gives: rows without the varied keys, which whoever asked knows."""
+    """The result of a task: rows without the varied keys, which whoever asked knows."""
 
     runs: list[Figures] = field(default_factory=list)
     flows: list[Figures] = field(default_factory=list)
@@ -174,7 +174,7 @@ def perform(task: Task, look: Look | None = None) -> Part:
 
 
 def lost(task: Task, error: Exception) -> tuple[list[Part], list[Task]]:
-    """What becomes of a task that was lost with its worker: its rows, and the tasks to do instead.
+    """The rows of a task that was lost with its worker, and the tasks to do instead.
 
     A task of several runs that kills its worker is done run by run, so that the one at fault is found.
     """

@@ -49,7 +49,7 @@ class Track:
 
 
 def track(path: Path) -> Track:
-    """What is in a folder of ``knee run`` or in a file of another program.
+    """The track in a folder of ``knee run`` or in a file of another program.
 
     Raises:
         FolderError: it is neither, or damaged.

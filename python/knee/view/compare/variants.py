@@ -83,7 +83,7 @@ class Difference:
 
 
 def settings(result: Result) -> dict[str, str]:
-    """What a result ran, by key: the scenario's keys, the ground, the program, and what names stand for."""
+    """The settings of a result, by key: the scenario's keys, the ground, the program, and what names stand for."""
     # Other files of the same name are told apart by their contents, and the same ones may be anywhere.
     plain = paths.renamed_files(result.scenario.plain(), {str(path): name for name, path in result.inputs.items()})
     made = dict(_flat("", {key: value for key, value in plain.items() if key != "run"}))

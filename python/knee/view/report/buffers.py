@@ -164,7 +164,7 @@ def _marks(buffer: Buffer, duration: float) -> list[Marks]:
 
 
 def _apart(fulls: list[Full], duration: float) -> list[Full]:
-    """Of events too close to be seen apart, the first that began a guard interval, or else the first."""
+    """Thins out events too close to be seen apart: keeps the first that began a guard interval, or else the first."""
     if len(fulls) <= MAX_MARKS:
         return fulls
     stretches: dict[int, Full] = {}

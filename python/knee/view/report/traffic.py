@@ -53,7 +53,7 @@ def _styles(view: View, labels: Sequence[str]) -> list[tuple[str, Dash]]:
 
 
 def latency(view: View) -> Chart:
-    """What probes and datagrams took, over time: round trips of probes, one way of datagrams."""
+    """The delay of probes and datagrams, over time: round trips of probes, one way of datagrams."""
     rows = view.tables.delays.sort("t_s")
     lines = []
     parts = rows.partition_by("label", as_dict=True, maintain_order=True)

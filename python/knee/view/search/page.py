@@ -66,7 +66,7 @@ def _without_empty(plan: Plan) -> dict[str, object]:
 
 
 def headline(search: Search) -> str:
-    """What was found, in a sentence or two."""
+    """The findings, in a sentence or two."""
     plan = search.plan
     if len(plan.goals) == 2:
         first, second = plan.goals

@@ -78,7 +78,7 @@ def _known(frame: pl.DataFrame) -> list[str]:
 
 
 def _data(sweep: Sweep, points: pl.DataFrame) -> dict[str, object]:
-    """What the page's script draws: for each axis the values, and for each point the indices of its values."""
+    """The data that the page's script draws: for each axis the values, and for each point the indices of its values."""
     known = _known(points)
     axes, places = [], []
     groups = {key: i for i, group in enumerate(sweep.definition.groups) for key in group.keys}

@@ -9,7 +9,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import numpy as np
 import polars as pl
@@ -43,7 +43,7 @@ _LOG = 10
 
 @dataclass(frozen=True)
 class Picture:
-    """What a figure shows.
+    """The choice of figure and axes of a picture.
 
     Attributes:
         kind: one of :data:`KINDS`.
@@ -62,6 +62,17 @@ class Picture:
     by: str | None = None
     panels: str | None = None
     at: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Choice(TypedDict, total=False):
+    """The fields of :class:`Picture` as keyword arguments, for type checkers."""
+
+    kind: Kind
+    figure: str
+    over: str | None
+    by: str | None
+    panels: str | None
+    at: Mapping[str, Any]
 
 
 def chart(sweep: Sweep, picture: Picture) -> Chart:

@@ -102,7 +102,8 @@ impl Apps {
                 connection.away = half;
                 // QUIC's answers come on the same path.
                 connection.back = around.hosts.is_udp(half).then_some(half);
-                let at = At { now: around.now, path: &around.network.flow_paths[half as usize] };
+                let path = &around.network.flow_paths[half as usize];
+                let at = At { now: around.now, path, order: around.order };
                 return Some((half, around.hosts.connect(half, at, around.out)));
             }
             Action::Send(conn, exchange) => {

@@ -29,7 +29,7 @@ impl Apps {
         let i = running.take_free(now).unwrap_or(hosts.len());
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
-        let PathRecord { algorithm, overhead, .. } = hosts.records[flow as usize];
+        let PathRecord { algorithm, overhead, .. } = *hosts.record(flow);
         #[cfg(feature = "quic")]
         let quic = running.quic.map(|tls| QuicTraffic {
             tls,
@@ -88,8 +88,8 @@ impl Apps {
     /// ends ([`Hosts::write`]), and the end that sends it.
     pub(super) fn write(&self, i: u32, (asks, bytes): (bool, u64), around: &mut Around<'_, impl Outbox>) -> (u64, End) {
         let last_sent = self.half(i).map_or(around.now, |half| half.last_sent);
-        let Around { now, hosts, network, out, .. } = around;
-        let at = At { now: *now, path: &network.flow_paths[i as usize] };
+        let Around { now, order, hosts, network, out, .. } = around;
+        let at = At { now: *now, path: &network.flow_paths[i as usize], order: *order };
         hosts.write(i, (asks, bytes), last_sent, at, *out)
     }
 
@@ -213,8 +213,8 @@ impl Apps {
         let (away, back, handshake) = (connection.away, connection.back, connection.handshake);
         if !around.hosts.is_udp(away) {
             // Linux's ACK would ride on the answer.
-            let path = &around.network.flow_paths[away as usize];
-            around.hosts.pair(away).tcp().acknowledge_now(At { now, path }, around.out);
+            let at = At { now, path: &around.network.flow_paths[away as usize], order: around.order };
+            around.hosts.pair(away).tcp().acknowledge_now(at, around.out);
         }
         let back = if let Some(back) = back {
             back
@@ -222,7 +222,8 @@ impl Apps {
             let back = self.add_half(flow, conn, false, around);
             self.connection(flow, conn)?.back = Some(back);
             // The other end measures the same handshake.
-            around.hosts.pair(back).tcp().open(handshake, now, around.out);
+            let at = At { now, path: &around.network.flow_paths[back as usize], order: around.order };
+            around.hosts.pair(back).tcp().open(handshake, at, around.out);
             back
         };
         let (message, end) = self.write(back, (false, bytes), around);

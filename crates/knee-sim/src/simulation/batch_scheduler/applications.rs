@@ -65,29 +65,25 @@ impl BatchScheduler {
     /// far.
     pub(super) fn serve_applications(&mut self, model: &mut Model, limit: Time) {
         while let Some((at, tie_break, flow, action)) = self.outbox.due.take(limit) {
-            (model.now, self.outbox.tie_break) = (at, tie_break);
+            model.now = at;
             if matches!(action, Action::Start) {
                 model.begin_flow(flow);
             }
             model.apps.act(flow, action);
-            self.carry_out(model, limit);
+            self.carry_out(model, tie_break, limit);
         }
     }
 
-    /// Does what applications ask for now.
-    pub(super) fn carry_out(&mut self, model: &mut Model, limit: Time) {
-        let tie_break = self.outbox.tie_break;
+    /// Does what applications ask for now, by an event of this key.
+    pub(super) fn carry_out(&mut self, model: &mut Model, tie_break: u64, limit: Time) {
         while let Some((flow, action)) = model.apps.next_action() {
             if let Action::WakeAt(at) = action {
                 self.outbox.due.add(at.max(model.now), Event::Wake(flow).key(), flow, Action::Wake);
                 continue;
             }
-            // A flow's connections take its path.
-            self.outbox.way = self.stages.ways[model.network.flow_paths[flow as usize].route as usize];
-            if let Some((half, _)) = model.carry_out(flow, action, &mut self.outbox) {
+            if let Some((half, _)) = model.carry_out(flow, action, tie_break, &mut self.outbox) {
                 self.pending.resize(model.hosts.len() as usize, Pending::NOTHING);
                 self.visit(model, half, None, Some(limit));
-                self.outbox.tie_break = tie_break;
             }
         }
     }

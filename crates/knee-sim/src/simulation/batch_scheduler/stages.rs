@@ -1,8 +1,8 @@
 //! The links that data crosses, in an order in which no packet comes back to an earlier one: what leaves one in a batch
 //! arrives at later ones, or lands.
 //!
-//! A packet that has crossed its last link stays among those departed from it ([`knee_link::Outcome`]) until the batch
-//! begins by which it lands; then [`Stages::distribute`] sorts what has landed by path.
+//! A packet that has crossed its last link waits here ([`Stage::landing`]) until the batch begins by which it lands;
+//! then [`Stages::distribute`] sorts what has landed by path.
 
 use super::visits::Pending;
 use crate::simulation::model::Model;
@@ -24,12 +24,14 @@ const LONGEST: Time = Time::from_secs(4);
 /// No stage comes behind.
 const NONE: u32 = u32::MAX;
 
-/// One of the links, and what arrives there after this batch.
+/// One of the links, what arrives there after this batch, and what has left it.
 #[derive(Clone)]
 struct Stage {
     link: u32,
     /// Arrivals from pipes after this batch, with their tie-break keys.
     later: Vec<(Packet, u64)>,
+    /// Packets for which this was the last link, and which have not landed, in the order in which they do.
+    landing: Vec<Departure>,
     /// By route, the stage that comes behind.
     next: Vec<u32>,
     /// True if there is any.
@@ -49,8 +51,8 @@ pub(super) struct Way {
     pub(super) link_key: u64,
     /// The event by which packets land: they leave the last link, or the pipe behind it.
     landing: Event,
-    /// That event as the cause of an ACK ([`Event::cause`]).
-    pub(super) cause: u16,
+    /// That event as the cause of an ACK ([`Event::cause`]), without its index.
+    pub(super) cause: u64,
 }
 
 impl Way {
@@ -66,7 +68,7 @@ impl Way {
 #[derive(Clone, Default)]
 pub(super) struct Landed {
     /// Each at the time at which it lands.
-    pub(super) packets: Vec<Packet>,
+    pub(super) packets: Vec<Departure>,
     /// Their places among those of their link that land with them, where several may land at one time; else empty.
     pub(super) places: Vec<u32>,
     /// How many land from each stage.
@@ -80,6 +82,8 @@ pub(super) struct Stages {
     /// By route.
     pub(super) ways: Vec<Way>,
     pub(super) landed: Landed,
+    /// What has left the link that is gone through.
+    departures: Vec<Departure>,
     /// True if several packets may land at the same time.
     arrivals_coincide: bool,
 }
@@ -131,17 +135,19 @@ impl Stages {
             };
             let next: Vec<u32> = routes.iter().map(|route| behind(&route.data)).collect();
             let goes_on = next.iter().any(|next| *next != NONE);
-            Stage { link, later: Vec::new(), goes_on, next, event: event(link), pipe: directions[link as usize].pipe }
+            let pipe = directions[link as usize].pipe;
+            Stage { link, later: Vec::new(), landing: Vec::new(), goes_on, next, event: event(link), pipe }
         };
         let way = |route: &Route| {
             let (first, last) = (route.data[0], route.data[route.data.len() - 1]);
             let landing = directions[last as usize].pipe.map_or(event(last), Event::Pipe);
-            Way { first_stage: place(first), link_key: event(first).key(), landing, cause: landing.cause() }
+            Way { first_stage: place(first), link_key: event(first).key(), landing, cause: landing.cause(0) }
         };
         Ok(Self {
             in_order: order.iter().map(stage).collect(),
             ways: routes.iter().map(way).collect(),
             landed: Landed::default(),
+            departures: Vec::new(),
             // A medium, or a delay that varies, may let packets out at the same time.
             arrivals_coincide: order.iter().any(|&link| medium(link) || !directions[link as usize].is_steady()),
         })
@@ -177,18 +183,22 @@ impl Stages {
     /// A time before which no packet leaves a link, comes to one from a pipe, or lands.
     pub(super) fn next_departure(&self, network: &Network) -> Time {
         let next = |stage: &Stage| {
-            let direction = &network.directions[stage.link as usize];
-            let lands = direction.outcome.departed.first().map_or(Time::MAX, |left| left.packet.at);
+            let lands = stage.landing.first().map_or(Time::MAX, |left| left.at);
             let comes = stage.later.iter().map(|(packet, _)| packet.at).min().unwrap_or(Time::MAX);
-            direction.link.due().min(lands).min(comes)
+            network.directions[stage.link as usize].link.due().min(lands).min(comes)
         };
         self.in_order.iter().map(next).min().unwrap_or(Time::MAX)
     }
 
     /// Packets between links, and behind the last one before they land.
-    pub(super) fn under_way(&self, network: &Network) -> u64 {
-        let departed = |stage: &Stage| network.directions[stage.link as usize].outcome.departed.len();
-        self.in_order.iter().map(|stage| (departed(stage) + stage.later.len()) as u64).sum()
+    pub(super) fn under_way(&self) -> u64 {
+        self.in_order.iter().map(|stage| (stage.landing.len() + stage.later.len()) as u64).sum()
+    }
+
+    /// Loses what is to land behind the first stage.
+    #[cfg(test)]
+    pub(super) fn lose_landing(&mut self) -> usize {
+        self.in_order[0].landing.drain(..).len()
     }
 
     /// Goes through the links, each of which takes its arrivals before `until` and, from a wire, those at `until`;
@@ -207,70 +217,60 @@ impl Stages {
             let (recorder, network, mut observed) = model.observed();
             let stage = &mut self.in_order[k];
             let direction = &mut network.directions[stage.link as usize];
-            let before = direction.outcome.departed.len();
             // A medium acts after events of the whole run: what it does just at the end is part of the next batch.
             let last = if stage.is_medium() { until - Time::from_nanos(1) } else { last };
-            direction.link.advance(&mut arrivals[k], last, &mut direction.outcome);
-            direction.book(before);
+            direction.advance(&mut arrivals[k], last, &mut self.departures);
             recorder.book_link(stage.link, network, &mut observed);
-            if stage.goes_on || stage.pipe.is_some() {
-                self.hand_on(k, before, arrivals, network, until);
+            if stage.goes_on || stage.pipe.is_some() || !stage.landing.is_empty() {
+                self.hand_on(k, arrivals, network, until);
+            } else {
+                std::mem::swap(&mut stage.landing, &mut self.departures);
             }
         }
     }
 
-    /// Takes on the packets that have left stage `k` in this batch: those departed, without the first `before`. Each
-    /// gets the delay of the pipe behind the link, if there is one. It goes to its next stage; behind its last link it
-    /// stays among those departed until it lands.
-    fn hand_on(&mut self, k: usize, before: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
+    /// Takes on the packets that have left stage `k` in this batch, each after the delay of the pipe behind the link,
+    /// if there is one: to its next stage, or, behind its last link, to those that land.
+    fn hand_on(&mut self, k: usize, arrivals: &mut [Arrivals], network: &mut Network, until: Time) {
         let (stage, behind) = self.in_order[k..].split_first_mut().expect("there is a stage");
         let tie_break = stage.pipe.map_or(stage.event, Event::Pipe).key();
         let direction = &mut network.directions[stage.link as usize];
-        if stage.pipe.is_some() {
-            for i in before..direction.outcome.departed.len() {
-                let packet = direction.outcome.departed[i].packet;
-                direction.outcome.departed[i].packet.at = direction.propagate(&packet, packet.at);
+        for Departure { mut at, mut packet, sojourn } in self.departures.drain(..) {
+            if stage.pipe.is_some() {
+                at = direction.propagate(&packet, at);
             }
-        }
-        let departed = &mut direction.outcome.departed;
-        let mut lands = before;
-        for i in before..departed.len() {
-            let packet = &mut departed[i].packet;
             let next = stage.next[network.flow_paths[packet.flow as usize].route as usize];
             if next == NONE {
-                departed[lands] = departed[i];
-                lands += 1;
+                stage.landing.push(Departure { at, packet, sojourn });
                 continue;
             }
-            let at = &mut behind[next as usize - k - 1];
-            if stage.pipe.is_none() || packet.at < until {
-                at.push(&mut arrivals[next as usize], *packet, tie_break);
+            packet.at = at;
+            let following = &mut behind[next as usize - k - 1];
+            if stage.pipe.is_none() || at < until {
+                following.push(&mut arrivals[next as usize], packet, tie_break);
             } else {
-                at.later.push((*packet, tie_break));
+                following.later.push((packet, tie_break));
             }
         }
-        departed.truncate(lands);
     }
 
     /// Sorts what lands up to `until` by path; gives how many packets that is. Call it when receivers have taken all
     /// that landed, since it lays out their ranges anew, or again for a time by which nothing new lands.
-    pub(super) fn distribute(&mut self, network: &mut Network, pending: &mut [Pending], until: Time) -> usize {
+    pub(super) fn distribute(&mut self, pending: &mut [Pending], until: Time) -> usize {
         let Self { in_order, landed: Landed { packets, places, counts }, arrivals_coincide, .. } = self;
         counts.clear();
         counts.extend(in_order.iter().map(|stage| {
-            let departed = &network.directions[stage.link as usize].outcome.departed;
             // Packets from a pipe or a medium come after events of the whole run.
             let margin = Time::from_nanos(u64::from(stage.pipe.is_some() || stage.is_medium()));
-            departed.partition_point(|departure| departure.packet.at + margin <= until)
+            stage.landing.partition_point(|departure| departure.at + margin <= until)
         }));
         let count = counts.iter().sum();
         if count == 0 {
             return 0;
         }
-        let links = || in_order.iter().map(|stage| stage.link as usize).zip(&*counts);
         // A range's length becomes how many packets land for its path.
-        for (link, &count) in links() {
-            for Departure { packet, .. } in &network.directions[link].outcome.departed[..count] {
+        for (stage, &count) in in_order.iter().zip(&*counts) {
+            for Departure { packet, .. } in &stage.landing[..count] {
                 pending[packet.flow as usize].landed.1 += 1;
             }
         }
@@ -282,21 +282,20 @@ impl Stages {
             (*next, *end) = (from, from);
             from += count;
         }
-        packets.resize(packets.len().max(count), Packet::default());
+        packets.resize(packets.len().max(count), Departure::default());
         if *arrivals_coincide {
             places.resize(packets.len(), 0);
         }
-        for (link, &count) in links() {
-            let departed = &mut network.directions[link].outcome.departed;
-            for (place, Departure { packet, .. }) in (0..).zip(&departed[..count]) {
-                let end = &mut pending[packet.flow as usize].landed.1;
-                packets[*end as usize] = *packet;
+        for (stage, &count) in in_order.iter_mut().zip(&*counts) {
+            for (place, departure) in (0..).zip(&stage.landing[..count]) {
+                let end = &mut pending[departure.packet.flow as usize].landed.1;
+                packets[*end as usize] = *departure;
                 if *arrivals_coincide {
                     places[*end as usize] = place;
                 }
                 *end += 1;
             }
-            departed.drain(..count);
+            stage.landing.drain(..count);
         }
         count
     }

@@ -6,14 +6,14 @@
 //! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`Pending`].
 
 use super::applications::DueActions;
-use super::stages::{Landed, Stages, Way};
+use super::stages::{Stages, Way};
 use crate::simulation::apps::Apps;
 use crate::simulation::hosts::{At, End, Group, HostPair, Outbox, StateNote, event_of};
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Payload, Time};
-use knee_link::Arrivals;
 use knee_link::queue::Burst;
+use knee_link::{Arrivals, Departure};
 use knee_net::events::ack_key;
 use knee_net::network::FlowPath;
 use knee_net::observe::{FlowRecord, Interval};
@@ -90,11 +90,10 @@ impl Visitor<'_> {
     pub(super) fn begin(&mut self, i: u32) -> Visit<'_> {
         let (k, path) = (self.place(i), &self.paths[i as usize]);
         let Self { hosts, stages, pending, outbox, sample, apps, .. } = self;
-        outbox.way = stages.ways[path.route as usize];
         outbox.acks.load(&mut pending[k]);
         let sample = sample.as_mut().map(|(interval, records)| (*interval, &mut records[k]));
         let apps = apps.as_deref_mut().filter(|apps| apps.carries(i));
-        Visit { pair: hosts.tcp(i), path, landed: &stages.landed, range: &mut pending[k].landed, outbox, sample, apps }
+        Visit { pair: hosts.tcp(i), path, stages, range: &mut pending[k].landed, outbox, sample, apps }
     }
 
     /// Ends the visit of flow `i`: notes when it has something to do next.
@@ -112,9 +111,9 @@ impl Visitor<'_> {
 /// A flow that is visited.
 pub(super) struct Visit<'a> {
     pub(super) pair: HostPair<'a, TcpEnds>,
-    path: &'a FlowPath,
-    landed: &'a Landed,
-    /// The range of its packets there.
+    pub(super) path: &'a FlowPath,
+    stages: &'a Stages,
+    /// The range of its packets among those that have [`landed`](Stages::landed).
     range: &'a mut (u32, u32),
     pub(super) outbox: &'a mut BatchOutbox,
     sample: Option<(Interval, &'a mut FlowRecord)>,
@@ -126,30 +125,29 @@ impl Visit<'_> {
     /// The receiver takes what has landed up to `at`, and its timers before.
     #[inline]
     pub(super) fn run_receiver(&mut self, at: Time) {
-        let Self { pair, path, outbox, range: (next, end), .. } = self;
-        let (path, outbox) = (*path, &mut **outbox);
-        let cause = outbox.way.cause;
+        let Self { pair, path, outbox, range: (next, end), stages, .. } = self;
+        let (path, outbox, way) = (*path, &mut **outbox, &stages.ways[path.route as usize]);
         let begin = *next as usize;
-        let landed = &self.landed.packets[begin..*end as usize];
+        let landed = &stages.landed.packets[begin..*end as usize];
         // As a batch begins, `distribute` has left nothing later. `end_transfers` brings a receiver to the time of an
         // ACK: what a wire or a link's pipe delivers then comes before that ACK, what a medium delivers after it.
-        let until = if outbox.way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
+        let until = if way.lands_late() { at.saturating_sub(Time::from_nanos(1)) } else { at };
         let count = match landed.last() {
-            Some(last) if last.at > until => landed.partition_point(|packet| packet.at <= until),
+            Some(last) if last.at > until => landed.partition_point(|arrival| arrival.at <= until),
             _ => landed.len(),
         };
         *next += index_u32(count);
-        let places = self.landed.places.get(begin..begin + count).unwrap_or_default();
+        let places = stages.landed.places.get(begin..begin + count).unwrap_or_default();
         if count > 0 {
             outbox.received += index_u32(count);
             outbox.moved_at = outbox.moved_at.max(landed[count - 1].at);
         }
-        for (k, packet) in landed[..count].iter().enumerate() {
-            while pair.ends.receiver.due() < packet.at {
-                outbox.fire(pair, End::Receiver, path, packet.at);
+        for (k, &Departure { at: now, ref packet, .. }) in landed[..count].iter().enumerate() {
+            while pair.ends.receiver.due() < now {
+                outbox.fire(pair, End::Receiver, path, now);
             }
-            outbox.cause = (cause, places.get(k).copied().unwrap_or(pair.i));
-            pair.on_data(packet, At { now: packet.at, path }, outbox);
+            let order = way.cause | u64::from(places.get(k).copied().unwrap_or(pair.i));
+            pair.on_data(packet, At { now, path, order }, outbox);
         }
         while pair.ends.receiver.due() < at {
             outbox.fire(pair, End::Receiver, path, at);
@@ -178,12 +176,12 @@ impl Visit<'_> {
                 outbox.fire(pair, End::Sender, path, limit);
             }
             let Some(ack) = outbox.acks.next(until) else { return };
-            outbox.tie_break = ack.tie_break();
-            pair.on_ack(ack.payload_and_flags(), ack.at, outbox);
+            let at = At { now: ack.at, path, order: ack.tie_break() };
+            pair.on_ack(ack.payload_and_flags(), at, outbox);
             if let Some(apps) = apps {
                 outbox.moved_at = ack.at;
                 apps.after_ack(pair.i, &pair.ends.sender, pair.handshake());
-                outbox.due.take_from(apps, ack.at, outbox.tie_break);
+                outbox.due.take_from(apps, ack.at, at.order);
             }
         }
     }
@@ -197,13 +195,10 @@ pub(super) struct BatchOutbox {
     pub(super) arrivals: Vec<Arrivals>,
     /// ACKs of the visited flow, from its receiver to its sender.
     pub(super) acks: AckQueue,
-    /// The way of its data.
-    pub(super) way: Way,
-    /// Tie-break of the ACK that leaves: the event that causes it ([`knee_net::events::Event::cause`]), and an index
-    /// among the ACKs of that event, which is the packet's among what lands with it, or the path's.
-    cause: (u16, u32),
-    /// Order, among those of its time, of what the sender does.
-    pub(super) tie_break: u64,
+    /// By route, where data sets out.
+    ways: Vec<Way>,
+    /// RTT samples of connections in this batch, with the flows to which they belong.
+    pub(super) rtts: Vec<(u32, Time)>,
     /// Changes of senders' states in this batch.
     pub(super) changes: Vec<StateNote>,
     /// Samples of flows that were visited in this batch.
@@ -222,16 +217,20 @@ pub(super) struct BatchOutbox {
 
 impl Outbox for BatchOutbox {
     #[inline]
-    fn data(&mut self, first: Packet, count: u32) {
+    fn data(&mut self, first: Packet, count: u32, At { path, order, .. }: At<'_>) {
         self.sent += count;
-        let Way { first_stage, link_key, .. } = self.way;
-        let before_link = self.tie_break < link_key;
-        self.arrivals[first_stage as usize].push(Burst { first, count }, self.tie_break, before_link);
+        let Way { first_stage, link_key, .. } = self.ways[path.route as usize];
+        self.arrivals[first_stage as usize].push(Burst { first, count }, order, order < link_key);
     }
 
     #[inline]
     fn ack(&mut self, ack: Packet, at: At<'_>) {
-        self.acks.push(&ack, at, self.cause);
+        self.acks.push(&ack, at);
+    }
+
+    #[inline]
+    fn rtt(&mut self, owner: u32, rtt: Time) {
+        self.rtts.push((owner, rtt));
     }
 
     fn changed(&mut self, change: StateNote) {
@@ -248,9 +247,8 @@ impl BatchOutbox {
         Self {
             arrivals: stages.no_arrivals(),
             acks: AckQueue::default(),
-            way: stages.ways[0],
-            cause: (0, 0),
-            tie_break: 0,
+            ways: stages.ways.clone(),
+            rtts: Vec::new(),
             changes: Vec::new(),
             samples: Vec::new(),
             completed: Vec::new(),
@@ -277,11 +275,8 @@ impl BatchOutbox {
     pub(super) fn fire(&mut self, pair: &mut HostPair<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
         let Some((due, timer)) = pair.next_timer(end, limit) else { return };
         let event = event_of(timer, pair.i);
-        match end {
-            End::Sender => self.tie_break = event.key(),
-            End::Receiver => self.cause = (event.cause(), pair.i),
-        }
-        pair.on_timer(timer, At { now: due, path }, self);
+        let order = if end == End::Sender { event.key() } else { event.cause(pair.i) };
+        pair.on_timer(timer, At { now: due, path, order }, self);
     }
 }
 
@@ -397,12 +392,12 @@ impl AckQueue {
         Some(*next)
     }
 
-    /// An ACK leaves now, with its tie-break ([`BatchOutbox::cause`]).
+    /// An ACK leaves now.
     #[inline]
-    pub(super) fn push(&mut self, ack: &Packet, At { now, path }: At<'_>, (cause, index): (u16, u32)) {
+    pub(super) fn push(&mut self, ack: &Packet, At { now, path, order }: At<'_>) {
         let Packet { payload, flags, .. } = *ack;
         let at = now + path.ack_delay;
-        let tie_break_and_flags = ack_key(path.ack_pipe, cause, index) << u8::BITS | u64::from(flags);
+        let tie_break_and_flags = ack_key(path.ack_pipe, order) << u8::BITS | u64::from(flags);
         self.acks.push(AckInFlight { at, payload, tie_break_and_flags });
         if at <= self.last_arrival {
             self.overtake();
@@ -434,7 +429,7 @@ mod tests {
         /// delay; then those are taken that arrive before the end of the visit.
         #[test]
         fn acks_arrive_once_at_their_time_in_order(
-            visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u16..3), 0..8)), 1..12)
+            visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u64..3), 0..8)), 1..12)
         ) {
             let (mut queue, mut pending) = (AckQueue::default(), Pending::NOTHING);
             // Time, tie-break key and number of those in flight.
@@ -451,8 +446,8 @@ mod tests {
                     let (base_rtt, mirrored) = (ack_delay, false);
                     let flow_path = FlowPath { route: 0, ack_pipe, ack_delay, base_rtt, mirrored };
                     let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
-                    queue.push(&ack, At { now, path: &flow_path }, (rank, 3));
-                    expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank, 3), sent));
+                    queue.push(&ack, At { now, path: &flow_path, order: rank });
+                    expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank), sent));
                     sent += 1;
                 }
                 expected.sort_unstable();

@@ -111,8 +111,8 @@ fn number(bytes: &Bytes) -> Option<u32> {
 
 impl HostPair<'_, CarriedFlow> {
     fn quic(&mut self) -> HostPair<'_, QuicFlow> {
-        let Self { i, ends, record, settings, stores, .. } = self;
-        HostPair { i: *i, ends: &mut ends.quic, record, connection: None, settings, stores }
+        let Self { i, ends, record, half, settings, stores } = self;
+        HostPair { i: *i, ends: &mut ends.quic, record, half, settings, stores }
     }
 
     /// Opens the connection, over which the datagrams begin.

@@ -327,16 +327,16 @@ impl HostPair<'_, DatagramFlow> {
     /// The datagrams begin.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
         self.ends.begin(at.now);
-        self.send(at.now, out);
+        self.send(at, out);
     }
 
     /// The source sends what it has now, unless it is not due.
-    fn send(&mut self, now: Time, out: &mut impl Outbox) {
-        let flow = &mut *self.ends;
+    fn send(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        let (flow, now) = (&mut *self.ends, at.now);
         while let Some(size) = flow.next(now) {
             let datagram = Message::Datagram { sent: now, number: low_u32(flow.note_sent(size)) };
             let flags = flow.codepoint;
-            out.data(flow.packet(self.i, datagram, size, flags, now), 1);
+            out.data(flow.packet(self.i, datagram, size, flags, now), 1, at);
         }
     }
 
@@ -353,13 +353,13 @@ impl HostPair<'_, DatagramFlow> {
             }
             (Message::Datagram { sent, .. }, End::Sender) => {
                 flow.echoed += 1;
-                self.book_rtt(Some(now - sent));
+                self.book_rtt(Some(now - sent), out);
             }
             (Message::Report { sent, across, arrivals }, End::Sender) => {
                 flow.on_report(&arrivals, now);
                 // Without the time for which the report waited, as RFC 8888 lets a sender tell.
-                self.book_rtt(Some(across + (now - sent)));
-                self.send(now, out);
+                self.book_rtt(Some(across + (now - sent)), out);
+                self.send(at, out);
             }
             (Message::Report { .. }, End::Receiver) => panic!("a report where data goes to: {packet:?}"),
         }
@@ -368,7 +368,7 @@ impl HostPair<'_, DatagramFlow> {
     /// Fires a timer of an end if it is due.
     pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
         match end {
-            End::Sender => self.send(at.now, out),
+            End::Sender => self.send(at, out),
             End::Receiver => self.report(at, out),
         }
     }

@@ -1,5 +1,5 @@
-//! The two ends of one path while something happens to one of them ([`HostPair`]), what that end is told ([`At`]),
-//! where what it does goes to ([`Outbox`]), and what is on record of both ([`PathRecord`]).
+//! All that hosts have of one path ([`Slot`]), its two ends while something happens to one of them ([`HostPair`]), what
+//! that end is told ([`At`]), where what it does goes to ([`Outbox`]), and what is on record of both ([`PathRecord`]).
 
 use super::udp::UdpFlow;
 use super::{Ends, HalfView, Settings, Stores, no_tcp};
@@ -18,14 +18,19 @@ use knee_tcp::sender::{Counters, Sender};
 pub(in crate::simulation) struct At<'a> {
     pub(in crate::simulation) now: Time,
     pub(in crate::simulation) path: &'a FlowPath,
+    /// Order, in batches, of what the end sends among what is sent at this time: for a sender the key of the event that
+    /// happens to it ([`Event::key`]), for a receiver that event as the cause of its ACKs ([`Event::cause`]).
+    pub(in crate::simulation) order: u64,
 }
 
 /// Takes what ends send and what is to be noted of them.
 pub(in crate::simulation) trait Outbox {
     /// `count` packets that differ only by their segments leave a sender now.
-    fn data(&mut self, first: Packet, count: u32);
+    fn data(&mut self, first: Packet, count: u32, at: At<'_>);
     /// An ACK leaves a receiver now.
     fn ack(&mut self, ack: Packet, at: At<'_>);
+    /// An ACK gave an RTT sample on a connection of flow `owner`.
+    fn rtt(&mut self, owner: u32, rtt: Time);
     /// The sender of a flow changed its state.
     fn changed(&mut self, change: StateNote);
     /// All of a flow's transfer is acknowledged now. Its figures end once all that arrived before has been received.
@@ -109,14 +114,42 @@ pub(in crate::simulation) const fn timer_of(event: Event) -> Option<(EndTimer, u
     }
 }
 
+/// All that hosts have of one path.
+#[repr(C)]
+pub(in crate::simulation) struct Slot {
+    pub(in crate::simulation) record: PathRecord,
+    pub(in crate::simulation) ends: Ends,
+    /// The half of a connection that has the path, if one has.
+    pub(super) half: Option<HalfView>,
+}
+
+impl Slot {
+    /// The same slot; none where its ends cannot be copied.
+    pub(super) fn copied(&self) -> Option<Self> {
+        Some(Self { record: self.record.clone(), ends: self.ends.copied()?, half: self.half })
+    }
+
+    /// Its ends, those of path `i`, to one of which something happens.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
+    pub(super) const fn pair<'a>(
+        &'a mut self,
+        i: u32,
+        settings: &'a Settings,
+        stores: &'a mut Stores,
+    ) -> HostPair<'a, Ends> {
+        let Self { record, ends, half } = self;
+        HostPair { i, ends, record, half, settings, stores }
+    }
+}
+
 /// Both ends of one path while something happens to one of them: `on_data` to the receiver, `on_ack` to the sender.
 pub(in crate::simulation) struct HostPair<'a, E> {
     /// The number of the path.
     pub(in crate::simulation) i: u32,
     pub(in crate::simulation) ends: &'a mut E,
     pub(super) record: &'a mut PathRecord,
-    /// The half of a connection that has the path, if one has, and the record of the flow to which it belongs.
-    pub(super) connection: Option<(&'a mut HalfView, &'a mut PathRecord)>,
+    pub(super) half: &'a mut Option<HalfView>,
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut Stores,
 }
@@ -125,50 +158,28 @@ pub(in crate::simulation) struct HostPair<'a, E> {
 pub(in crate::simulation) struct Group<'a> {
     /// The number of the first path.
     pub(in crate::simulation) first: u32,
-    pub(super) ends: &'a mut [Ends],
-    pub(super) records: &'a mut [PathRecord],
-    pub(super) halves: &'a mut [HalfView],
+    pub(super) slots: &'a mut [Slot],
     pub(super) settings: &'a Settings,
     pub(super) stores: &'a mut [Stores],
     /// How many paths share one of the stores.
     pub(super) per_store: u32,
 }
 
-impl<'a> Group<'a> {
-    /// The ends of path `i`, to one of which something happens.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "with every visit")]
-    pub(super) fn into_pair(self, i: u32) -> HostPair<'a, Ends> {
-        let k = (i - self.first) as usize;
-        let Self { ends, records, halves, settings, stores, per_store, .. } = self;
-        let group = if stores.len() == 1 { 0 } else { k / per_store as usize };
-        let (ends, stores) = (&mut ends[k], &mut stores[group]);
-        if i < settings.scenario_flows {
-            return HostPair { i, ends, record: &mut records[k], connection: None, settings, stores };
-        }
-        let half = &mut halves[(i - settings.scenario_flows) as usize];
-        let (owners, connections) = records.split_at_mut(settings.scenario_flows as usize);
-        let record = &mut connections[k - owners.len()];
-        let owner = &mut owners[half.id.flow() as usize];
-        let connection = Some((half, owner));
-        HostPair { i, ends, record, connection, settings, stores }
-    }
-
+impl Group<'_> {
     /// TCP's ends of path `i`, to one of which something happens.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(&mut self, i: u32) -> HostPair<'_, TcpEnds> {
-        let Self { first, ends, records, halves, settings, stores, per_store } = self;
-        let (first, per_store) = (*first, *per_store);
-        Group { first, ends, records, halves, settings, stores, per_store }.into_pair(i).tcp()
+        let k = (i - self.first) as usize;
+        let group = if self.stores.len() == 1 { 0 } else { k / self.per_store as usize };
+        self.slots[k].pair(i, self.settings, &mut self.stores[group]).tcp()
     }
 
     /// Those of path `i`, and what is on record of them.
     #[inline]
     pub(in crate::simulation) fn look(&self, i: u32) -> (&TcpEnds, &PathRecord) {
-        let k = (i - self.first) as usize;
-        let Ends::Tcp(ends) = &self.ends[k] else { no_tcp(i) };
-        (ends, &self.records[k])
+        let Slot { record, ends: Ends::Tcp(ends), .. } = &self.slots[(i - self.first) as usize] else { no_tcp(i) };
+        (ends, record)
     }
 }
 
@@ -177,59 +188,27 @@ impl<'a> HostPair<'a, Ends> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(self) -> HostPair<'a, TcpEnds> {
-        let Self { i, ends, record, connection, settings, stores } = self;
+        let Self { i, ends, record, half, settings, stores } = self;
         let Ends::Tcp(ends) = ends else { no_tcp(i) };
-        HostPair { i, ends, record, connection, settings, stores }
+        HostPair { i, ends, record, half, settings, stores }
     }
 
     /// The same of a flow over UDP.
     pub(super) fn udp(self) -> HostPair<'a, UdpFlow> {
-        let Self { i, ends, record, connection, settings, stores } = self;
+        let Self { i, ends, record, half, settings, stores } = self;
         let Ends::Udp(ends) = ends else { panic!("path {i} is not that of a flow over UDP") };
-        HostPair { i, ends, record, connection, settings, stores }
-    }
-}
-
-impl HostPair<'_, Ends> {
-    /// A packet has arrived at its end now.
-    #[inline]
-    pub(in crate::simulation) fn on_packet(self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
-        if self.ends.is_udp() {
-            self.udp().on_packet(at, packet, out);
-        } else if packet.has(Packet::ACK) {
-            self.tcp().on_ack((packet.payload, packet.flags), at.now, out);
-        } else {
-            self.tcp().on_data(packet, at, out);
-        }
-    }
-
-    /// Fires a timer that may be due, if it is.
-    pub(in crate::simulation) fn on_timer(self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
-        if self.ends.is_udp() {
-            self.udp().on_timer(End::with(timer), at, out);
-        } else {
-            self.tcp().on_timer(timer, at, out);
-        }
-    }
-
-    /// The flow, which runs no application, starts.
-    pub(in crate::simulation) fn start(self, at: At<'_>, out: &mut impl Outbox) {
-        if self.ends.is_udp() { self.udp().start(at, out) } else { self.tcp().connect(at.now, out) }
+        HostPair { i, ends, record, half, settings, stores }
     }
 }
 
 impl<E> HostPair<'_, E> {
     /// Takes the RTT sample of an ACK, if it gave one, for the flow to which the path belongs.
     #[inline]
-    pub(super) fn book_rtt(&mut self, rtt: Option<Time>) {
+    pub(super) fn book_rtt(&mut self, rtt: Option<Time>, out: &mut impl Outbox) {
         let Some(rtt) = rtt else { return };
-        let PathRecord { rtt: interval, rtt_histogram, watched, .. } = match &mut self.connection {
-            None => &mut *self.record,
-            Some((_, owner)) => owner,
-        };
-        interval.add(rtt);
-        if *watched {
-            rtt_histogram.count(rtt);
+        match self.half {
+            None => self.record.take_rtt(rtt),
+            Some(half) => out.rtt(half.id.flow(), rtt),
         }
     }
 
@@ -250,7 +229,7 @@ impl<E> HostPair<'_, E> {
         let log = self.log();
         for event in after.events_since(before, phases) {
             // Connections that come and go are too many.
-            if self.connection.is_none() {
+            if self.half.is_none() {
                 out.changed(StateNote { at: now, flow: i, event, cwnd: control.cwnd });
             }
             if let Some(log) = &log {
@@ -262,7 +241,7 @@ impl<E> HostPair<'_, E> {
     /// The log of the sender's events.
     pub(super) fn log(&self) -> Option<Log> {
         let log = |flow: u32| self.settings.logs.get(flow as usize).cloned().flatten();
-        let Some((HalfView { id, .. }, _)) = &self.connection else { return log(self.i) };
+        let Some(HalfView { id, .. }) = &*self.half else { return log(self.i) };
         if id.is_mirrored() { None } else { Some(log(id.flow())?.group(id.number())) }
     }
 
@@ -325,6 +304,15 @@ impl PathRecord {
             dropped: 0,
             algorithm,
             overhead,
+        }
+    }
+
+    /// Takes an RTT sample.
+    #[inline]
+    pub(in crate::simulation) fn take_rtt(&mut self, rtt: Time) {
+        self.rtt.add(rtt);
+        if self.watched {
+            self.rtt_histogram.count(rtt);
         }
     }
 

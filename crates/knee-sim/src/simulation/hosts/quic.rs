@@ -409,7 +409,7 @@ impl HostPair<'_, QuicFlow> {
                 while let Some(packet) = flow.transmit(i, end, at.now) {
                     flow.sent += 1;
                     flow.sent_bytes += u64::from(packet.size);
-                    out.data(packet, 1);
+                    out.data(packet, 1, at);
                 }
                 self.note(at.now, out);
             }
@@ -430,7 +430,7 @@ impl HostPair<'_, QuicFlow> {
         let watch = flow.watch.clone();
         let (control, ca, persistent) = watch.look(|seen| {
             for rtt in seen.rtts.drain(..) {
-                self.book_rtt(Some(rtt));
+                self.book_rtt(Some(rtt), out);
             }
             (seen.control, seen.view.map_or(CaState::Open, |view| view.ca), seen.persistent)
         });

@@ -34,9 +34,7 @@ impl HostPair<'_, TcpEnds> {
         }
         // Where the other end sends no data and has read all that came, the ACK of a packet that ends a write, or is
         // short, does not wait (tcp_cleanup_rbuf).
-        if (packet.has(Packet::PSH) || packet.size < MTU)
-            && self.connection.as_ref().is_some_and(|(half, _)| half.one_way)
-        {
+        if (packet.has(Packet::PSH) || packet.size < MTU) && self.half.is_some_and(|half| half.one_way) {
             self.acknowledge_now(at, out);
         }
     }
@@ -97,10 +95,10 @@ impl HostPair<'_, TcpEnds> {
             return;
         }
         match timer {
-            EndTimer::Retransmit => self.on_retransmit_timer(at.now, out),
+            EndTimer::Retransmit => self.on_retransmit_timer(at, out),
             EndTimer::Pace => {
                 self.ends.sender.on_pace(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
-                self.after_other(at.now, out);
+                self.after_other(at, out);
             }
             EndTimer::DelayedAck => {
                 self.ends.receiver.on_delayed_ack(&self.settings.receiver_config, at.path.base_rtt);
@@ -115,39 +113,41 @@ impl HostPair<'_, TcpEnds> {
         }
     }
 
-    fn on_retransmit_timer(&mut self, now: Time, out: &mut impl Outbox) {
+    fn on_retransmit_timer(&mut self, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.sender.established() {
-            self.ends.sender.on_timer(now, &self.settings.sender_config, &mut self.stores.outgoing);
+            self.ends.sender.on_timer(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
         } else {
-            self.ends.sender.reconnect(now);
-            self.send_syn(now, out);
+            self.ends.sender.reconnect(at.now);
+            self.send_syn(at, out);
         }
-        self.after_other(now, out);
-        self.note_state(now, out);
+        self.after_other(at, out);
+        self.note_state(at.now, out);
     }
 
     /// The sender opens its connection now.
-    pub(in crate::simulation) fn connect(&mut self, now: Time, out: &mut impl Outbox) {
-        self.record.syn_at = now;
-        self.ends.sender.connect(now);
-        self.send_syn(now, out);
-        self.after_other(now, out);
+    pub(in crate::simulation) fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        self.record.syn_at = at.now;
+        self.ends.sender.connect(at.now);
+        self.send_syn(at, out);
+        self.after_other(at, out);
     }
 
-    fn send_syn(&mut self, now: Time, out: &mut impl Outbox) {
+    fn send_syn(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        let now = at.now;
         self.stores.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
         let flags = Packet::SYN | self.ends.sender.ecn.of_syn();
-        out.data(Packet { at: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1);
+        out.data(Packet { at: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1, at);
     }
 
     /// An ACK with this payload and these flags has arrived at the sender.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK")]
-    pub(in crate::simulation) fn on_ack(&mut self, (payload, flags): (Payload, u8), now: Time, out: &mut impl Outbox) {
+    pub(in crate::simulation) fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
         if flags & Packet::SYN != 0 {
-            return self.establish(payload, now, out);
+            return self.establish(payload, at, out);
         }
+        let now = at.now;
         let rtt = match payload {
             Payload::Ack { next, tsecr } => {
                 let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
@@ -157,8 +157,8 @@ impl HostPair<'_, TcpEnds> {
             other => self.on_full_ack(other, now),
         };
         let rtt = if self.settings.trace_rtt { self.traced_rtt(now) } else { rtt };
-        self.book_rtt(rtt);
-        self.after_sender(now, out);
+        self.book_rtt(rtt, out);
+        self.after_sender(at, out);
     }
 
     /// The RTT that a packet trace shows for the ACK that the sender has just taken.
@@ -185,22 +185,23 @@ impl HostPair<'_, TcpEnds> {
     }
 
     #[cold]
-    fn establish(&mut self, answer: Payload, now: Time, out: &mut impl Outbox) {
+    fn establish(&mut self, answer: Payload, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.sender.established() {
             return;
         }
         let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
-        let rtt = self.ends.sender.answer_to_syn(self.record.syn_at, tsecr, now);
-        self.open(rtt, now, out);
+        let rtt = self.ends.sender.answer_to_syn(self.record.syn_at, tsecr, at.now);
+        self.open(rtt, at, out);
     }
 
     /// The sender's connection is there, after a handshake of `rtt`.
-    pub(in crate::simulation) fn open(&mut self, rtt: Time, now: Time, out: &mut impl Outbox) {
+    pub(in crate::simulation) fn open(&mut self, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
+        let now = at.now;
         let rng = Rng::stream(self.settings.seed, &self.stream_name());
-        if let Some((half, _)) = &mut self.connection {
+        if let Some(half) = self.half {
             half.handshake = rtt;
         }
-        let owner = self.connection.as_ref().map_or(self.i, |(half, _)| half.id.flow());
+        let owner = self.half.map_or(self.i, |half| half.id.flow());
         self.stores.traces.remove(&self.i);
         let sender = &mut self.ends.sender;
         sender.establish(Some(rtt), now);
@@ -226,12 +227,12 @@ impl HostPair<'_, TcpEnds> {
         sender.send(now, &self.settings.sender_config, &mut self.stores.outgoing);
         // The first phase is put on record, whichever it is.
         self.record.phase = u8::MAX;
-        self.after_other(now, out);
+        self.after_other(at, out);
     }
 
     /// Names the random numbers of the algorithm.
     fn stream_name(&self) -> String {
-        let Some((HalfView { id, away, .. }, _)) = &self.connection else { return format!("cc/{}", self.i) };
+        let Some(HalfView { id, away, .. }) = &*self.half else { return format!("cc/{}", self.i) };
         // Formatting takes four times as long, 2 % of a short transfer.
         let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
         let [a, b] = &mut digits;
@@ -244,35 +245,35 @@ impl HostPair<'_, TcpEnds> {
         &mut self,
         bytes: u64,
         last_sent: Time,
-        now: Time,
+        at: At<'_>,
         out: &mut impl Outbox,
     ) -> u64 {
         let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
-        let end = sender.write(bytes, last_sent, now, &self.settings.sender_config);
-        sender.send(now, &self.settings.sender_config, outgoing);
-        self.after_other(now, out);
+        let end = sender.write(bytes, last_sent, at.now, &self.settings.sender_config);
+        sender.send(at.now, &self.settings.sender_config, outgoing);
+        self.after_other(at, out);
         end
     }
 
     /// Follows a timer and all else that is rare.
     #[inline(never)]
-    fn after_other(&mut self, now: Time, out: &mut impl Outbox) {
-        self.after_sender(now, out);
+    fn after_other(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        self.after_sender(at, out);
     }
 
     /// Follows every call of a sender: its packets leave, its changes of state are noted.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-    fn after_sender(&mut self, now: Time, out: &mut impl Outbox) {
+    fn after_sender(&mut self, at: At<'_>, out: &mut impl Outbox) {
         if !self.stores.outgoing.is_empty() {
             if self.settings.trace_rtt {
-                self.note_sent(now);
+                self.note_sent(at.now);
             }
-            packets(&mut self.stores.outgoing, &mut self.ends.sender, self.i, now, out);
+            packets(&mut self.stores.outgoing, &mut self.ends.sender, self.i, at, out);
         }
         if self.record.has_changed(&self.ends.sender) {
-            self.note_state(now, out);
-            self.note_completion(now, out);
+            self.note_state(at.now, out);
+            self.note_completion(at.now, out);
         }
     }
 
@@ -292,7 +293,7 @@ impl HostPair<'_, TcpEnds> {
 
     /// RTT of the handshake of a connection that an application opened; zero until it is over.
     pub(in crate::simulation) fn handshake(&self) -> Time {
-        self.connection.as_ref().map_or(Time::ZERO, |(half, _)| half.handshake)
+        self.half.map_or(Time::ZERO, |half| half.handshake)
     }
 
     /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
@@ -341,7 +342,8 @@ pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
 /// Makes packets of what a sender sends now.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-fn packets(outgoing: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, now: Time, out: &mut impl Outbox) {
+fn packets(outgoing: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, at: At<'_>, out: &mut impl Outbox) {
+    let now = at.now;
     let tsval = Sender::tsval(now);
     let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
     let packet = |seq| Packet { at: now, payload: payload(seq), flow, queued: 0, size: MTU, flags: 0, hop: 0 };
@@ -350,10 +352,10 @@ fn packets(outgoing: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, now: Ti
         && sender.plain_packets
         && start + u64::from(count) != sender.end
     {
-        out.data(packet(start), count);
+        out.data(packet(start), count, at);
         return outgoing.clear();
     }
-    packets_of_any(outgoing, sender, packet, out);
+    packets_of_any(outgoing, sender, packet, at, out);
 }
 
 /// As [`packets`], in any case.
@@ -362,6 +364,7 @@ fn packets_of_any(
     outgoing: &mut Vec<Outgoing>,
     sender: &mut Sender,
     packet: impl Fn(u64) -> Packet,
+    at: At<'_>,
     out: &mut impl Outbox,
 ) {
     for &Outgoing { start, count, retransmission } in outgoing.iter() {
@@ -383,7 +386,7 @@ fn packets_of_any(
             } else {
                 count_u32(end.min(last) - seq)
             };
-            out.data(Packet { flags: ect | cwr | psh, size, ..packet(seq) }, alike);
+            out.data(Packet { flags: ect | cwr | psh, size, ..packet(seq) }, alike, at);
             seq += u64::from(alike);
         }
     }

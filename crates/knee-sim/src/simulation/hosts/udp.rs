@@ -67,8 +67,8 @@ impl UdpFlow {
 /// Calls a method of the ends of the flow at a [`HostPair`].
 macro_rules! at_either {
     ($pair:expr, $of:ident => $call:expr) => {{
-        let HostPair { i, ends, record, connection, settings, stores } = $pair;
-        either!(ends, ends => { let mut $of = HostPair { i, ends, record, connection, settings, stores }; $call })
+        let HostPair { i, ends, record, half, settings, stores } = $pair;
+        either!(ends, ends => { let mut $of = HostPair { i, ends, record, half, settings, stores }; $call })
     }};
 }
 
@@ -76,9 +76,9 @@ macro_rules! at_either {
 impl<'a> HostPair<'a, UdpFlow> {
     /// The same of a connection of QUIC.
     pub(super) fn quic(self) -> HostPair<'a, QuicFlow> {
-        let Self { i, ends, record, connection, settings, stores } = self;
+        let Self { i, ends, record, half, settings, stores } = self;
         let UdpFlow::Quic(ends) = ends else { panic!("path {i} is not that of a QUIC connection") };
-        HostPair { i, ends, record, connection, settings, stores }
+        HostPair { i, ends, record, half, settings, stores }
     }
 }
 

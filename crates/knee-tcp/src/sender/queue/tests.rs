@@ -112,8 +112,8 @@ fn more_segments_are_retransmitted_at_one_time_than_a_burst_can_hold() {
     }
 }
 
-/// On links of 10 Gbit/s two ACKs come within a microsecond. What the second one lets leave was sent after what it
-/// delivered (tcp_rate_skb_sent).
+/// On links of 10 Gbit/s two ACKs come within a microsecond. Packets that the second one lets leave were sent after the
+/// packets that it delivered (tcp_rate_skb_sent).
 #[test]
 fn retransmissions_with_a_delivery_in_between_are_two_bursts() {
     let mut rtx = RetransmitQueue::new(false);

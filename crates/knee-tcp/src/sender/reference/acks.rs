@@ -1,4 +1,4 @@
-//! What an ACK does (tcp_ack), in the order in which the kernel does it, with its RTT and rate samples.
+//! Effects of an ACK (tcp_ack), in the order in which the kernel has them, with its RTT and rate samples.
 
 use super::{Reference, Segment, stamp};
 use crate::sender::rate::RateStart;
@@ -7,7 +7,7 @@ use knee_cc::{Ack, CaState, RateSample};
 use knee_core::packet::MSS;
 use knee_core::{Packet, Time};
 
-/// What is found out meanwhile.
+/// Facts collected while an ACK is taken apart.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) advanced: bool,
@@ -24,7 +24,7 @@ pub(super) struct Found {
     /// When the first and the last of those were sent that were SACKed or acknowledged, and not retransmitted.
     pub(super) sack_sent: Vec<u64>,
     pub(super) ack_sent: Vec<u64>,
-    /// What arrived after a segment behind it (tcp_sacktag_state.reord).
+    /// First segment that arrived after a segment behind it (tcp_sacktag_state.reord).
     pub(super) late: Option<u64>,
     /// The newest transmission delivered: when, its end, and the segment.
     pub(super) newest: Option<(u64, u64, Segment)>,
@@ -179,7 +179,7 @@ impl Reference {
         Some(newest)
     }
 
-    /// Whether the echoed timestamp is older than `stamp`.
+    /// True if the echoed timestamp is older than `stamp`.
     pub(super) fn echoes_before(&self, stamp: u32) -> bool {
         self.tsecr != 0 && (self.tsecr.wrapping_sub(stamp) as i32) < 0
     }

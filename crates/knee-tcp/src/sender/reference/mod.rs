@@ -1,9 +1,9 @@
 //! A second sender in its simplest form, to compare the real one with: a record for each segment, one path for all
 //! ACKs, and nothing remembered that can be worked out.
 //!
-//! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. What a rule says is written
-//! here again and not shared with the sender, also where both come out alike (`enter_recovery`, `may_undo`): a mistake
-//! in a shared function would show in neither.
+//! Sources as in `sender/mod.rs`; functions carry the kernel's names where it has them. Rules are written here again
+//! and not shared with the sender, also where both are alike (`enter_recovery`, `may_undo`): a mistake in a shared
+//! function would show in neither.
 //!
 //! | file | kernel | what |
 //! |---|---|---|
@@ -49,7 +49,7 @@ struct Segment {
     /// Its retransmission is in flight.
     retrans: bool,
     ever_retrans: bool,
-    /// In the list of RACK (`tcp_tsorted_anchor`).
+    /// RACK's list has it (`tcp_tsorted_anchor`).
     listed: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct Reference {
     cwnd_used: u32,
     cwnd_stamp: Time,
     held_back: bool,
-    /// For the sender's own pacing rate.
+    /// Inputs of the sender's own pacing rate.
     pace_window: u32,
     pace_doubled: bool,
 }

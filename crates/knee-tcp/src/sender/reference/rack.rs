@@ -1,4 +1,4 @@
-//! Which segments are lost: RACK's reordering window and the tail loss probe (RFC 8985).
+//! Detection of lost segments: RACK's reordering window and the tail loss probe (RFC 8985).
 
 use super::acks::Found;
 use super::{Reference, Segment};

@@ -1,11 +1,11 @@
-//! tcp_rtt_estimator, tcp_set_rto (RFC 6298) and the filter of the least RTT (lib/win_minmax.c), in microseconds. What
-//! the kernel keeps in 32 bits wraps there.
+//! tcp_rtt_estimator, tcp_set_rto (RFC 6298) and the filter of the least RTT (lib/win_minmax.c), in microseconds.
+//! Numbers that the kernel keeps in 32 bits wrap here as there.
 
 use knee_core::Time;
 
 const RTO_MAX: u64 = 120_000_000;
 const WINDOW: u64 = 300_000_000;
-/// Of counters of 32 bits.
+/// Modulus of counters of 32 bits.
 const WRAP: u64 = 1 << 32;
 
 pub struct Rtt {

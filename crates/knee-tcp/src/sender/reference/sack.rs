@@ -1,5 +1,5 @@
-//! Which segments an ACK delivers: those that it SACKs (tcp_sacktag_write_queue), those before it
-//! (tcp_clean_rtx_queue), and what arrived twice (D-SACK) or late (reordering).
+//! Segments that an ACK delivers: those that it SACKs (tcp_sacktag_write_queue), those before it (tcp_clean_rtx_queue),
+//! and those that arrived twice (D-SACK) or late (reordering).
 
 use super::acks::Found;
 use super::{Reference, Segment, stamp};
@@ -89,7 +89,7 @@ impl Reference {
                 reordered_from = reordered_from.or(Some(seq));
             }
             self.deliver(1, found);
-            // What is echoed is older than the retransmission: it was spurious.
+            // The echoed timestamp is older than the retransmission: it was spurious.
             let spurious = segment.ever_retrans && self.echoes_before(stamp(Time::from_micros(segment.sent)));
             if !spurious {
                 self.rack_advance(&segment, seq, us);

@@ -1,4 +1,4 @@
-//! What leaves (tcp_write_xmit, tcp_xmit_retransmit_queue), and what is noted of it.
+//! Departures (tcp_write_xmit, tcp_xmit_retransmit_queue) and their bookkeeping.
 
 use super::{Reference, Segment, stamp};
 use crate::sender::micros::Micros;
@@ -140,8 +140,8 @@ impl Reference {
         Time::from_micros(head.sent) + srtt <= now + ms.min(srtt / 2)
     }
 
-    /// What the application's write still holds: units of 22 segments behind the initial window, as far as a first
-    /// write of 2 MiB (1448 segments) fills them, then of 45.
+    /// Segments that the application's write still holds: units of 22 segments behind the initial window, as far as a
+    /// first write of 2 MiB (1448 segments) fills them, then of 45.
     fn left_of_write(&self) -> u64 {
         let (next, first) = (self.view.snd_nxt, u64::from(self.case.config.initial_window));
         let mut end = first;
@@ -241,8 +241,8 @@ impl Reference {
     pub(super) fn resend(&mut self, start: u64, count: u64, now: Time) {
         let us = now.as_micros();
         for seq in start..start + count {
-            // What is sent again in a row at one time, with nothing delivered in between, is one transmission. For the
-            // kernel each is its own (tcp_rate_skb_sent); that shows in `in_flight` alone.
+            // Segments sent again in a row at one time, with nothing delivered in between, are one transmission. For
+            // the kernel each is its own (tcp_rate_skb_sent); that shows in `in_flight` alone.
             let delivered = self.view.delivered;
             let sent = match self.last_sent {
                 Some((end, at, true, segment)) if (end, at, segment.delivered) == (seq, us, delivered) => segment,

@@ -28,9 +28,9 @@ fn a_timeout_during_recovery_keeps_ssthresh() {
     assert_eq!((b.sender.state(), b.windows()), (CaState::Loss, (1, 5)));
 }
 
-/// tcp_timeout_mark_lost: what left less than RACK.rtt = 20 ms ago is not lost, and the window leaves room for it. Of
-/// ten segments 1 to 3 are SACKed, and 0 leaves again at 40 ms, in vain. At 260 ms the other seven are lost, and the
-/// two of 250 ms are not: cwnd = 2 + 1. Those of 240 ms are.
+/// tcp_timeout_mark_lost: a segment sent less than RACK.rtt = 20 ms ago is not lost, and the window leaves room for it.
+/// Ten segments are in flight; 1 to 3 are SACKed, and 0 leaves again at 40 ms, in vain. At 260 ms the other seven are
+/// lost, and the two sent at 250 ms are not: cwnd = 2 + 1. Segments sent at 240 ms are lost.
 #[test]
 fn a_timeout_spares_what_was_just_sent() {
     for (written, lost, cwnd) in [(250_000, 7, 3), (240_000, 9, 1)] {

@@ -23,7 +23,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// So many frames per second.
+    /// An encoder of `fps` frames per second.
     pub(super) const fn new(fps: f64, rng: Rng) -> Self {
         Self { fps, scale: SCALE, rng }
     }

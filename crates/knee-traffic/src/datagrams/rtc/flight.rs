@@ -1,4 +1,4 @@
-//! What is under way: which packets a report acknowledges, and which are lost.
+//! Packets under way: the ones that a report acknowledges, and the lost ones.
 //!
 //! A packet is lost once a report has had a later one for the reordering window: 0 at first, and as long as the longest
 //! time by which a packet that was held for lost came after all (as SCReAMv2 asks for, after RFC 8985).

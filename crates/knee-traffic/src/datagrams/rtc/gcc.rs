@@ -14,7 +14,7 @@
 //! probes      bursts at 3 and 6 times the start rate, then at twice what the last one found, give the rate at once
 //! ```
 //!
-//! R is the rate at which packets arrived in the last second. What differs from the program:
+//! R is the rate at which packets arrived in the last second. Differences from the program:
 //!
 //! * No probes but those of the start. The program also probes where its application limits it, where the application
 //!   asks for more, and after a large drop: where a link becomes faster, the rate grows here by 8 % per second.

@@ -89,7 +89,7 @@ pub(super) struct Scream {
     /// The greatest bytes in flight of this round trip and the one before, and when this one began.
     max_in_flight: (f64, f64),
     round_at: f64,
-    /// Whether this round trip had a loss.
+    /// This round trip had a loss.
     lossy_round: bool,
     rate_adjust_factor: f64,
     frame_size_dev: f64,

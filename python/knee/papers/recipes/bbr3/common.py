@@ -1,4 +1,4 @@
-"""What the experiments on BBRv3 share: its flow, its states, and how far off its estimate of the bandwidth is."""
+"""Parts that the experiments on BBRv3 share: its flow, its states, and the error of its estimate of the bandwidth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the paper leaves out or open: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
+"""Questions that the paper leaves out or open: RTT fairness (VI-C), several bottlenecks and reverse traffic (VII)."""
 
 from __future__ import annotations
 

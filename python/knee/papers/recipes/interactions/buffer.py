@@ -1,4 +1,4 @@
-"""Which buffer the RTTs of Tables I to III were measured with."""
+"""The buffer with which the RTTs of Tables I to III were measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the testbed's traces count: the link's rate in frames, what they miss, and ACKs."""
+"""The counts of the testbed's traces: the link's rate in frames, the packets that they miss, and ACKs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def throughput_part(key: str) -> float:
 
 
 def goodput_part(key: str) -> float:
-    """The same of the payload."""
+    """The part of the link's payload that an experiment's flows are printed to receive."""
     return printed(key, "goodput") / (frames_mbps() * PAYLOAD / FRAME)
 
 

@@ -1,4 +1,4 @@
-"""What the least number of packets for the step decides on slow links."""
+"""The effect of the least number of packets for the step on slow links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same algorithm over QUIC and over TCP on one link: who gets more, and why."""
+"""An algorithm over QUIC beside itself over TCP, on one link: who gets more, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What searches found of LoLa, delay-based AIMD and cocoa."""
+"""Findings of searches on LoLa, delay-based AIMD and cocoa."""
 
 from __future__ import annotations
 

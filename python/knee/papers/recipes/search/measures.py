@@ -1,4 +1,4 @@
-"""What the experiments on findings have in common: figures of runs, and drawings."""
+"""Parts that the experiments on findings share: figures of runs, and drawings."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ Progress = Callable[[float], None] | None
 
 @dataclass(frozen=True)
 class Flow:
-    """What one run measured of a flow: Mbit/s, ms, and packets; None where there was nothing to measure."""
+    """Figures of a flow in one run: Mbit/s, ms, and packets; None where there was nothing to measure."""
 
     goodput: float
     rtt: float | None
@@ -54,7 +54,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run measured: of its flows, the mean queueing delay in ms, and the drops."""
+    """Figures of one run: its flows', the mean queueing delay in ms, and the drops."""
 
     flows: tuple[Flow, ...]
     queue: float | None
@@ -154,7 +154,7 @@ class Network:
         return any(each.sensitive for each in self.differences)
 
     def names(self, key: str) -> list[str]:
-        """What the network counts under, by :data:`KEYS`."""
+        """The groups that the network counts in, by :data:`KEYS`."""
         return KEYS[key](self.scenario)
 
 
@@ -204,7 +204,7 @@ class Report:
 
     @property
     def by_size(self) -> list[Network]:
-        """Those that differ, the greatest difference first."""
+        """The networks that differ, the greatest difference first."""
         return sorted((each for each in self.networks if not each.agrees), key=lambda each: -each.worst.size)
 
     def counts(self, key: str) -> dict[str, tuple[int, int]]:
@@ -234,7 +234,7 @@ _SOME = 5
 
 
 def below(report: Report) -> list[str]:
-    """What is wanted and not reached; empty where all is."""
+    """The goals that are not reached, in words; empty where all are."""
     wanted = [("loss", "no random loss", WANTED), ("loss", "random loss", WANTED_LOSSY)]
     wanted += [(key, name, WANTED_EACH) for key in ("queue", "cc") for name in report.counts(key)]
     found = []

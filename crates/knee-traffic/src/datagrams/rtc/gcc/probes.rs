@@ -83,9 +83,9 @@ impl Cluster {
 /// Decides on probes, and reads their results.
 #[derive(Clone)]
 pub(super) struct Probes {
-    /// Those that are still to be sent.
+    /// Probes that are still to be sent.
     due: VecDeque<Probe>,
-    /// Those that were sent.
+    /// Probes that were sent, each with the arrivals so far.
     clusters: Vec<(Probe, Option<Cluster>)>,
     number: u32,
     max: f64,
@@ -157,8 +157,8 @@ mod tests {
 
     const MS: Time = Time::from_millis(1);
 
-    /// What a probe of `packets` packets of 1000 bytes shows, sent `apart` ms after each other, that arrive `spaced` ms
-    /// after each other.
+    /// The rate that a probe of `packets` packets of 1000 bytes shows, sent `apart` ms after each other, that arrive
+    /// `spaced` ms after each other.
     fn shown(packets: u64, apart: u64, spaced: u64) -> Option<f64> {
         let mut probes = Probes::new(3e5, 1e7);
         let probe = probes.next(Time::ZERO)?;

@@ -1,4 +1,4 @@
-//! What arrives: the rate of the packets acknowledged lately (the authors' `robust_throughput_estimator.cc`).
+//! The rate of arrivals: of the packets acknowledged lately (the authors' `robust_throughput_estimator.cc`).
 
 use super::super::Acked;
 use knee_core::Time;

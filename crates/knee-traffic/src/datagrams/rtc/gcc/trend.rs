@@ -32,7 +32,7 @@ const SPIKE: f64 = 15.0;
 /// Longest time by which the threshold is adapted at once, ms (`kMaxTimeDeltaMs`).
 const LONGEST_STEP: f64 = 100.0;
 
-/// What the detector says.
+/// The detector's state of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Signal {
     #[default]

@@ -1,0 +1,116 @@
+"""A run asks its scenario once, and leaves nothing behind: no folder, no second look at what it was given."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import knee
+from knee.figures import rows
+from knee.scenario import Scenario, paths
+from knee.system import files
+
+TRACED: dict[str, Any] = {
+    "duration": "1 s",
+    "link": {"trace": "slow.trace", "limit": "50 packets"},
+    "flows": [{"cc": "cubic", "rtt": "20 ms"}],
+}
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a run asks for what a scenario is."""
+    calls: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        inner = getattr(owner, name)
+
+        def counting(*args: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return inner(*args, **named)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    count(Scenario, "plain")
+    count(files, "digest")
+    monkeypatch.setattr(paths, "files_in", paths.files_in)
+    return calls
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_run_is_compiled_once(
+    saved: bool, counted: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("slow.trace").write_text("".join(f"{ms}\n" for ms in range(1, 100)))
+    knee.run(TRACED, out="out" if saved else None, report=False)
+    # The copy in the folder is compared with what ran, and the folder is sealed.
+    assert counted["plain"] == 1
+    assert counted["digest"] >= 1
+    if not saved:
+        assert counted["digest"] == 1
+
+
+def test_a_run_in_memory_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a folder that nobody asked for")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.chdir(tmp_path)
+    result = knee.run("hello", set=["duration=1 s"])
+    assert len(result.samples)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_rows_are_the_same_in_memory_and_in_a_file(tmp_path: Path) -> None:
+    made = knee.load("hello", ["duration=3 s", "interval=1 ms"])
+    here, there = knee.run(made), knee.run(made, out=tmp_path / "out", report=False)
+    for name in ("samples", "links", "events"):
+        assert_frame_equal(getattr(here, name), getattr(there, name))
+
+
+def test_what_is_worked_out_is_not_pickled() -> None:
+    made = knee.load("hello")
+    small = len(pickle.dumps(made))
+    assert made.specification
+    assert made.written == made.plain()
+    assert made.own == []
+    assert made.labels
+    assert made.files == ()
+    assert len(pickle.dumps(made)) == small
+    with pytest.raises(knee.InputError):
+        made.written["seed"] = 3
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_distributions_are_sorted_and_summed_as_a_query_does(data: st.DataObject) -> None:
+    # Labels that sort otherwise than their numbers, of which two are alike.
+    names = rows.Names(["z", "ä", "a 10", "a 2"], ["a 2", "p"], ["link", "link (reverse)"])
+    index = st.sampled_from([*range(6), rows.ALL_FLOWS, rows.BULK_FLOWS])
+    one = st.one_of(
+        st.tuples(st.integers(0, 1), index),
+        st.tuples(st.just(2), st.integers(0, 1)),
+        st.tuples(st.just(2), st.sampled_from([rows.ALL_FLOWS])),
+    )
+    value = st.one_of(st.just(float("nan")), st.floats(0, 1e3))
+    drawn = data.draw(st.lists(st.tuples(one, value, st.integers(1, 1 << 40)), max_size=30, unique_by=lambda x: x[:2]))
+    raw = np.array([(v, n, i, q) for (q, i), v, n in drawn], dtype=rows.DISTRIBUTION)
+    made = rows.distributions(raw, names)
+    whose = ["quantity", "flow", "probe", "label"]
+    counted = pl.col("count").cum_sum().over(whose) / pl.col("count").sum().over(whose)
+    plain = made.drop("cdf").sample(fraction=1.0, shuffle=True, seed=1)
+    expected = plain.sort([*whose, "value_ms"], nulls_last=True).with_columns(cdf=counted)
+    assert_frame_equal(made, expected, check_exact=True)
