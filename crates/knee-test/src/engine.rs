@@ -155,9 +155,9 @@ impl Engine {
     fn book(&mut self, now: Time) {
         let Self { network, seen, fates, .. } = self;
         for link in network.unbooked.drain(..) {
-            let outcome = &mut network.directions[link as usize].outcome;
-            outcome.notes.clear();
-            for (_, packet) in outcome.dropped.drain(..) {
+            let (dropped, notes) = network.directions[link as usize].link.unbooked();
+            notes.clear();
+            for (_, packet) in dropped.drain(..) {
                 let reason = lock(seen).reason(&packet);
                 fates.push((now, Fate::Dropped(packet, link as usize, reason)));
             }

@@ -49,6 +49,7 @@ async fn upload(lab: &Lab, time: Duration) -> Result<u64, Error> {
             while stream.write_all(&[7; 1 << 14]).await.is_ok() {}
         };
         tokio::select! {
+            biased;
             bytes = receiving => bytes,
             () = sending => panic!("the sender has ended"),
         }
@@ -103,6 +104,27 @@ async fn an_upload_has_the_goodput_of_the_simulators_flow() {
     let goodput = bytes as f64 * 8.0 / SECONDS as f64;
     assert!((goodput / simulated - 1.0).abs() < 0.03, "{goodput} bit/s, {simulated} in the simulator");
     assert!(lab.net().link("bottleneck").expect("a link").queueing().p95() > Time::from_millis(10));
+}
+
+/// Packets of an upload of three seconds on a clock of its own: their times and lengths. Keys, and with them the bytes,
+/// are random.
+fn packets() -> Vec<u8> {
+    const HEADERS: usize = 24;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let net = Net::from_toml(PATH).expect("a network");
+        let lab = net.lab().expect("a paused clock");
+        lab.net().capture(HEADERS);
+        upload(&lab, Duration::from_secs(3)).await.expect("a run");
+        lab.net().pcap()
+    })
+}
+
+#[test]
+fn a_program_sends_the_same_packets_at_the_same_times_in_each_run() {
+    let (first, second) = (packets(), packets());
+    assert!(first.len() > 4_000 * 40, "{}", first.len());
+    assert!(first == second);
 }
 
 #[tokio::test]
