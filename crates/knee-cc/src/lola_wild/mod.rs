@@ -211,6 +211,8 @@ struct Wild {
     /// Mean RTT in 1/64 us, over about 64 samples.
     rtt_mean: u64,
     start: Recent,
+    /// Whether slow start has ended once since the start or a timeout.
+    known: bool,
     rate: Rate,
     cubic: Cubic,
     /// Until then `Q_delay` does not show the last reduction by a loss or a decrease.
@@ -247,6 +249,7 @@ impl Wild {
             rtt_hold: 0,
             rtt_mean: 0,
             start: Recent::NONE,
+            known: false,
             rate: Rate::new(init.now),
             cubic: Cubic::without_hystart(init),
             settled: init.now,
@@ -282,6 +285,7 @@ impl Wild {
     }
 
     fn enter(&mut self, phase: Phase, now: Time) {
+        self.known |= phase != Phase::SlowStart;
         if matches!(self.phase, Phase::FairFlowBalancing | Phase::CwndHold) {
             self.cubic.pause(now.saturating_sub(self.since));
         }
@@ -301,7 +305,11 @@ impl Wild {
             return;
         }
         if let Some(rtt) = self.start.least().filter(|rtt| rtt.saturating_sub(self.rtt_min) > 2 * self.q_low) {
-            return self.tailored_decrease(rtt, now, control);
+            if !self.known {
+                return self.tailored_decrease(rtt, now, control);
+            }
+            // After idle time the cubic function goes on where it was.
+            control.ssthresh = control.cwnd;
         }
         if control.in_slow_start() {
             increase::slow_start(control, ack.delivered);
@@ -546,6 +554,7 @@ impl CongestionControl for Wild {
             StateEvent::Entered(CaState::Loss) => {
                 self.kept = 0;
                 self.enter_slow_start(now);
+                self.known = false;
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => {
@@ -554,7 +563,10 @@ impl CongestionControl for Wild {
                     self.join(now, control);
                 }
             }
-            StateEvent::Restart if now > self.delivered => self.start = Recent::NONE,
+            StateEvent::Restart if now > self.delivered => {
+                self.start = Recent::NONE;
+                (self.rate.since, self.rate.delivered) = (now, change.view.delivered);
+            }
             _ => {}
         }
         control.phase = self.phase as u8;
