@@ -366,11 +366,9 @@ def _tables(text: str, where: str) -> Plain:
         raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io") from None
 
 
-def from_dict(
-    data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
-) -> Scenario:
+def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Changes = ()) -> Scenario:
     """The scenario in plain data, with quantities as text, as TOML gives it."""
-    if overrides:
+    if overrides := changes_of(overrides):
         try:
             with scenario_errors(where):
                 changed = apply(data, overrides)

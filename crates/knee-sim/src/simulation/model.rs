@@ -29,7 +29,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The same model, if each of its parts can be copied.
+    /// A copy, if each of its parts can be copied.
     pub(super) fn copied(&self) -> Option<Self> {
         let Self { network, hosts, apps, recorder, now, end, finished, prefetches } = self;
         if network.directions.iter().any(|direction| direction.outside) {
