@@ -1,4 +1,4 @@
-"""What a script gives to knee: numbers of numpy's, changes in either form, and what the error says of anything else."""
+"""Input of scripts: numbers of numpy's, changes in either form, and what the error says of anything else."""
 
 from __future__ import annotations
 

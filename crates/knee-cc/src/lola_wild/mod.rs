@@ -377,6 +377,7 @@ impl Wild {
         let Some(drain) = &mut self.drain else { return };
         let effect = drain.effect(now, seen, self.q_target, tolerance);
         let before = drain.before;
+        let longer = effect == Effect::Silent && self.params.routes && self.stays_silent(tolerance);
         match effect {
             Effect::Pending => return,
             Effect::Drained => {
@@ -388,7 +389,7 @@ impl Wild {
                     self.enter(Phase::CubicIncrease, now);
                 }
             }
-            Effect::Silent if self.params.routes && self.stays_silent(tolerance) => {
+            Effect::Silent if longer => {
                 self.follow_route(before, control);
                 self.enter(Phase::CubicIncrease, now);
             }
@@ -414,11 +415,8 @@ impl Wild {
     const fn stays_silent(&mut self, tolerance: u64) -> bool {
         let (count, first) = self.silent;
         let same = count == 0 || self.rtt_now.abs_diff(first) <= tolerance;
-        self.silent = (count + 1, if count == 0 { self.rtt_now } else { first });
-        if !same {
-            self.silent.1 = self.rtt_now;
-        }
-        same && self.silent.0 >= SILENT
+        self.silent = (count + 1, if count > 0 && same { first } else { self.rtt_now });
+        same && count + 1 >= SILENT
     }
 
     /// Takes the RTT for that of a path without a queue. Slow start leads to what the greatest rate needs there.
@@ -465,7 +463,7 @@ impl Wild {
         now.saturating_sub(self.probed) > GAP
     }
 
-    /// Drains the queue while others seem to. What the window was worth is seen at the peak: the RTT has fallen since.
+    /// Drains the queue while others seem to. The peak gives the flow's part of the path: the RTT has fallen since.
     fn join(&mut self, now: Time, control: &mut Control) {
         let (queue, cwnd) = self.peak;
         let left = u128::from(cwnd) * u128::from(self.rtt_min) / u128::from(self.rtt_min.saturating_add(queue).max(1));
