@@ -115,7 +115,7 @@ def _run(spec: dict[str, object], folder: Path) -> tuple[Counter[Function], int]
 def _name_and_length(file: str, line: int) -> tuple[str, int] | None:
     """The name of the function that begins at a line, and its length in lines; none if a derive or a macro made it."""
     lines = (_CRATES / file).read_text().splitlines()
-    # What has debug information begins at its attributes or its signature.
+    # With debug information a function begins at its attributes or its signature.
     start = next((i for i in range(line - 1, min(line + 4, len(lines))) if "fn " in lines[i]), None)
     if start is None or any(not lines[i].lstrip().startswith(("#[", "///")) for i in range(line - 1, start)):
         return None

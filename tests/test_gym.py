@@ -212,7 +212,7 @@ ALONE: dict[str, Any] = {
 
 
 def held(window: int, **options: Any) -> tuple[float, float, float]:
-    """What a second returns, Mbit/s and mean queueing delay, s, of a window that stays as it is, from 5 s on."""
+    """Return per second, Mbit/s and mean queueing delay, s, of a window that stays as it is, from 5 s on."""
     env = CongestionControl(ALONE | {"tcp": {"initial_window": window}}, **options)
     _, info = env.reset(seed=1)
     worth = carried = queued = time = 0.0
@@ -241,7 +241,7 @@ def test_more_throughput_at_no_more_delay_has_the_greater_return() -> None:
 
 
 def test_what_a_second_returns_does_not_depend_on_its_steps() -> None:
-    # Where nothing waits, each interval has the same throughput and delay.
+    # Without a queue, each interval has the same throughput and delay.
     for window in (17, 33, 60):
         found = [held(window, interval=interval)[0] for interval in ("1 rtt", "20 ms", "0.3 rtt", "200 ms")]
         assert max(found) < 1.001 * min(found)

@@ -364,6 +364,8 @@ sys.path.insert(0, {here!r})
 from test_hostile import _run_in_child
 import knee
 _run_in_child(1)
+# A query starts polars' threads.
+knee.run("hello").samples.group_by("flow").len()
 for way in sys.argv[1:]:
     with multiprocessing.get_context(way).Pool(2) as pool:
         try:

@@ -1,4 +1,4 @@
-"""What a script gives to knee: numbers of numpy's, changes in either form, and what the error says of anything else."""
+"""Input of scripts: numbers of numpy's, changes in either form, and what the error says of anything else."""
 
 from __future__ import annotations
 
@@ -64,8 +64,6 @@ def _ended() -> knee.Simulation:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: knee.run("hello", seed=3), r'no option seed; expected set=\["seed=3"\]'),
-        (lambda: knee.run("hello", reprot=False), "no option reprot; did you mean report"),
         (lambda: knee.run("hello", set="link.rate=5 Mbit/s"), r'expected such as set=\["link.rate=5 Mbit/s"\]'),
         (
             lambda: knee.run("hello", set={"flows.0.cc": object}),
@@ -89,6 +87,12 @@ def test_the_error_says_what_would_do(wrong: Any, says: str) -> None:
         wrong()
     assert "\n" not in str(error.value)
     assert "__init__" not in str(error.value)
+
+
+def test_an_option_that_no_run_has_is_refused_with_the_next_best() -> None:
+    for option, says in (("seed", r'argument \'seed\'; expected set=\["seed=3"\]'), ("reprot", "did you mean report")):
+        with pytest.raises(TypeError, match=says):
+            knee.run("hello", **{option: 3})
 
 
 def test_a_time_that_has_passed_is_named_without_its_last_nanosecond() -> None:

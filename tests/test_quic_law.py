@@ -37,6 +37,11 @@ Exceptions = dict[str, tuple[set[float], set[str], str]]
 #: What does not hold them on one network: with which loss, in which figures, and why as far as it is known.
 EXCEPTIONS: Exceptions = {
     "lola": ({0.0, 0.05, 0.1}, GOODPUT, "over TCP it takes the wait of an ACK for a queue; QUIC tells the wait"),
+    "lola-wild": (
+        {0.0, 0.1},
+        GOODPUT | RTT,
+        "a packet longer than q_low makes it compete by chance: 0.72, 1.91",
+    ),
     "copa": ({0.0}, GOODPUT, "it leaves up to 42 % of the link free over TCP; not known"),
     "cdg": ({0.0}, GOODPUT, "backs off by chance: 0.86 to 1.22, 1.00 in the mean"),
     "c4": ({0.0}, GOODPUT | RTT, "Initial's queue may stay over either: 0.42 to 1.76 of the RTT, 0.93 of the goodput"),
@@ -47,6 +52,7 @@ EXCEPTIONS: Exceptions = {
 MEAN_EXCEPTIONS: Exceptions = {
     "copa": ({0.0}, GOODPUT, "1.07; not known"),
     "illinois": ({0.01, 0.05, 0.1}, GOODPUT, "0.74, 0.67 and 0.76; explained in part, as above"),
+    "lola-wild": ({0.01}, GOODPUT, "0.91; not known"),
     "nv": ({0.1}, GOODPUT, "1.23; not known"),
     "vivace": ({0.1}, GOODPUT, "0.73 with a standard error of 0.19; not known"),
     "westwood": ({0.01, 0.05}, GOODPUT, "0.86: the window falls at once over QUIC, and a recovery takes longer"),

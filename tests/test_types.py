@@ -1,4 +1,4 @@
-"""What type checkers see of a user's script: each of these mistakes is an error before anything runs, but one."""
+"""Type checkers of a user's script: each of these mistakes is an error before anything runs, but one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_twelve_of_thirteen_mistakes_are_errors(tmp_path: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     wrong = {int(line) for line in re.findall(r"script\.py:(\d+): error", done.stdout)}
     first = len(RIGHT.splitlines()) + 2
-    # What is right stays right.
+    # A right line stays right.
     assert done.stdout.count(": error: ") == len(re.findall(r"script\.py:\d+: error: ", done.stdout)), done.stdout
     assert min(wrong) >= first, done.stdout
     unseen = [mistake for i, mistake in enumerate(mistakes) if first + i not in wrong]

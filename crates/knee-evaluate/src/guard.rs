@@ -17,8 +17,7 @@ const SPARE_BYTES: u64 = 32_000_000;
 /// The window that a flow has from a failure on until its run has been stopped, packets.
 const SAFE_WINDOW: u32 = 2;
 
-/// Limits of window and volume for the flows of a run, and the reason why the run failed. Of several reasons the first
-/// stays.
+/// Limits of window and volume for the flows of a run, and the first reason why the run failed.
 #[derive(Clone)]
 pub(crate) struct Guard {
     failure: Arc<Mutex<Option<String>>>,

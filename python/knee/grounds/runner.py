@@ -249,12 +249,13 @@ def prepare(
     Raises:
         InputError: the scenario, the ground, the folder or the need of memory was refused.
         RunError: the ground does not work here.
+        TypeError: no option has this name.
     """
     for name in asked:
         if name not in Options.__annotations__:
             seeded = {"seed": 'expected set=["seed=3"], or seeds=[3] for a list of results'}
             accepted = seeded.get(name) or near(name, sorted(Options.__annotations__))
-            raise InputError(f"A run has no option {name}; {accepted}.")
+            raise TypeError(f"run() got an unexpected keyword argument {name!r}; {accepted}.")
     options = RunOptions(**asked)
     changes = options.changes
     if where is None and isinstance(source, str | Path):

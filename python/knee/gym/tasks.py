@@ -61,7 +61,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Reward(Weights):
-    """What a step is worth: a sum of its figures, each times its weight, times the interval's length in s.
+    """The worth of a step: a sum of its figures, each times its weight, times the interval's length in s.
 
     So an episode's return does not depend on how many intervals it has: a queue makes round trips longer, and fewer.
 

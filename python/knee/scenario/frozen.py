@@ -1,7 +1,7 @@
 """Lists and tables that do not change: what a scenario holds.
 
-They are lists and dicts to whoever reads them, compares them, or writes them to a file. What a run was prepared from
-stays what it was, so that its specification, its identity and its ``scenario.toml`` say the same.
+They are lists and dicts to whoever reads them, compares them, or writes them to a file. A run's specification, its
+identity and its ``scenario.toml`` say the same, since nothing can change between them.
 """
 
 from __future__ import annotations

@@ -261,13 +261,12 @@ def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = Fals
     Raises:
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
-    changes = changes_of(overrides)
     data, path = tables(source)
     for key, kind in {"sweep": "sweep", "search": "search", "plots": "sweep"}.items():
         if key in data:
             raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
-        return from_dict(data, where=str(path), name=path.stem, overrides=changes)
+        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
 def tables(source: str | Path) -> tuple[Plain, Path]:
@@ -366,11 +365,9 @@ def _tables(text: str, where: str) -> Plain:
         raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io") from None
 
 
-def from_dict(
-    data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Sequence[str] = ()
-) -> Scenario:
+def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Changes = ()) -> Scenario:
     """The scenario in plain data, with quantities as text, as TOML gives it."""
-    if overrides:
+    if overrides := changes_of(overrides):
         try:
             with scenario_errors(where):
                 changed = apply(data, overrides)

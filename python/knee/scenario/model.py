@@ -411,10 +411,10 @@ class Scenario(Table):
         Raises:
             ScenarioError: names the change, what was found and what would be accepted.
         """
-        from knee.scenario.loading import changes_of, from_dict
+        from knee.scenario import from_dict
 
         with code_allowed(allow_code):
-            return from_dict(self.plain(), where=self.name, overrides=changes_of(set))
+            return from_dict(self.plain(), where=self.name, overrides=set)
 
     def plain(self) -> Plain:
         """The scenario as plain data with every default written out; loads again to the same scenario."""

@@ -2,7 +2,7 @@
 
 use knee_core::Time;
 
-/// A delay in [`Drain::cut_us`] shows if it is this many times the tolerance: also with a tenth of the link.
+/// A reduction shows if [`Drain::cut_us`] is above this many times the tolerance, even with a tenth of the link.
 const VISIBLE: u64 = 10;
 /// How long flows that share the queue may take to reduce their windows too.
 const OTHERS: Time = Time::from_millis(150);
@@ -13,9 +13,9 @@ pub struct Drain {
     /// The window before it, packets.
     pub before: u32,
     /// RTT before it.
-    pub rtt: u64,
+    rtt: u64,
     /// How long the reduction is on a link that carries this flow alone, at its rate.
-    pub cut_us: u64,
+    cut_us: u64,
     /// From then on RTTs show it.
     shows: Time,
     until: Time,
@@ -23,7 +23,7 @@ pub struct Drain {
     least: u64,
 }
 
-/// What came of it.
+/// The effect of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Not known yet.

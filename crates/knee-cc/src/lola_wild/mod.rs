@@ -211,6 +211,8 @@ struct Wild {
     /// Mean RTT in 1/64 us, over about 64 samples.
     rtt_mean: u64,
     start: Recent,
+    /// Whether slow start has ended once since the start or a timeout.
+    known: bool,
     rate: Rate,
     cubic: Cubic,
     /// Until then `Q_delay` does not show the last reduction by a loss or a decrease.
@@ -247,6 +249,7 @@ impl Wild {
             rtt_hold: 0,
             rtt_mean: 0,
             start: Recent::NONE,
+            known: false,
             rate: Rate::new(init.now),
             cubic: Cubic::without_hystart(init),
             settled: init.now,
@@ -282,6 +285,7 @@ impl Wild {
     }
 
     fn enter(&mut self, phase: Phase, now: Time) {
+        self.known |= phase != Phase::SlowStart;
         if matches!(self.phase, Phase::FairFlowBalancing | Phase::CwndHold) {
             self.cubic.pause(now.saturating_sub(self.since));
         }
@@ -301,7 +305,11 @@ impl Wild {
             return;
         }
         if let Some(rtt) = self.start.least().filter(|rtt| rtt.saturating_sub(self.rtt_min) > 2 * self.q_low) {
-            return self.tailored_decrease(rtt, now, control);
+            if !self.known {
+                return self.tailored_decrease(rtt, now, control);
+            }
+            // After idle time the cubic function goes on where it was.
+            control.ssthresh = control.cwnd;
         }
         if control.in_slow_start() {
             increase::slow_start(control, ack.delivered);
@@ -369,6 +377,7 @@ impl Wild {
         let Some(drain) = &mut self.drain else { return };
         let effect = drain.effect(now, seen, self.q_target, tolerance);
         let before = drain.before;
+        let longer = effect == Effect::Silent && self.params.routes && self.stays_silent(tolerance);
         match effect {
             Effect::Pending => return,
             Effect::Drained => {
@@ -380,7 +389,7 @@ impl Wild {
                     self.enter(Phase::CubicIncrease, now);
                 }
             }
-            Effect::Silent if self.params.routes && self.stays_silent(tolerance) => {
+            Effect::Silent if longer => {
                 self.follow_route(before, control);
                 self.enter(Phase::CubicIncrease, now);
             }
@@ -406,11 +415,8 @@ impl Wild {
     const fn stays_silent(&mut self, tolerance: u64) -> bool {
         let (count, first) = self.silent;
         let same = count == 0 || self.rtt_now.abs_diff(first) <= tolerance;
-        self.silent = (count + 1, if count == 0 { self.rtt_now } else { first });
-        if !same {
-            self.silent.1 = self.rtt_now;
-        }
-        same && self.silent.0 >= SILENT
+        self.silent = (count + 1, if count > 0 && same { first } else { self.rtt_now });
+        same && count + 1 >= SILENT
     }
 
     /// Takes the RTT for that of a path without a queue. Slow start leads to what the greatest rate needs there.
@@ -457,7 +463,7 @@ impl Wild {
         now.saturating_sub(self.probed) > GAP
     }
 
-    /// Drains the queue while others seem to. What the window was worth is seen at the peak: the RTT has fallen since.
+    /// Drains the queue while others seem to. The peak gives the flow's part of the path: the RTT has fallen since.
     fn join(&mut self, now: Time, control: &mut Control) {
         let (queue, cwnd) = self.peak;
         let left = u128::from(cwnd) * u128::from(self.rtt_min) / u128::from(self.rtt_min.saturating_add(queue).max(1));
@@ -546,6 +552,7 @@ impl CongestionControl for Wild {
             StateEvent::Entered(CaState::Loss) => {
                 self.kept = 0;
                 self.enter_slow_start(now);
+                self.known = false;
             }
             // The reduction is complete only now; its effect shows an RTT later.
             StateEvent::ReductionDone => {
@@ -554,7 +561,10 @@ impl CongestionControl for Wild {
                     self.join(now, control);
                 }
             }
-            StateEvent::Restart if now > self.delivered => self.start = Recent::NONE,
+            StateEvent::Restart if now > self.delivered => {
+                self.start = Recent::NONE;
+                (self.rate.since, self.rate.delivered) = (now, change.view.delivered);
+            }
             _ => {}
         }
         control.phase = self.phase as u8;

@@ -1,7 +1,7 @@
 //! A minimum filter of the RTT whose span is as long as the path's own variation asks for.
 //!
-//! Of each span the minima of successive blocks are taken, and their second differences: a queue that grows steadily
-//! has none, jitter and media with slots have (D. W. Allan, "Statistics of Atomic Frequency Standards", Proc. IEEE 54,
+//! The minima of a span's successive blocks have second differences: a queue that grows steadily has none, jitter and
+//! media with slots have some (D. W. Allan, "Statistics of Atomic Frequency Standards", Proc. IEEE 54,
 //! 1966, takes them for the noise of clocks).
 
 use crate::filter::WindowedMin;

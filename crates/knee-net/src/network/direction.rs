@@ -93,7 +93,8 @@ impl Direction {
         Some(departure.packet)
     }
 
-    /// Lets all `arrivals` come, and takes all steps up to `until`. What leaves goes to `departures`, which is empty.
+    /// Lets all `arrivals` come, and takes all steps up to `until`. Packets that leave go to `departures`, which is
+    /// empty.
     pub fn advance(&mut self, arrivals: &mut Arrivals, until: Time, departures: &mut Vec<Departure>) {
         self.link.advance(arrivals, until, departures);
         self.watch.book(departures);

@@ -37,10 +37,8 @@ impl Histogram {
         let place = bucket.wrapping_sub(u32::from(self.base));
         match self.counts.get_mut(place as usize) {
             Some(count) => {
-                *count = count.wrapping_add(1);
-                if *count == 0 {
-                    fill(count);
-                }
+                // A full bucket stays full.
+                *count = count.saturating_add(1);
                 self.last = low_u16(u64::from(place));
             }
             None => self.extend_to(bucket, 1),
@@ -158,13 +156,6 @@ impl Histogram {
     pub fn max_ms(&self) -> Option<f64> {
         (self.total.count > 0).then(|| self.total.max as f64 / 1e6)
     }
-}
-
-/// A bucket that is full stays full.
-#[cold]
-#[inline(never)]
-const fn fill(count: &mut u32) {
-    *count = u32::MAX;
 }
 
 #[cfg(test)]

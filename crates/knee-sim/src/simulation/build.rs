@@ -56,7 +56,7 @@ impl OwnMake {
         !matches!(self, Self::Algorithm(_) | Self::Policy(_))
     }
 
-    /// The same; none where it may make what cannot be copied.
+    /// A copy; none where it may make what cannot be copied.
     pub(super) fn copied(&self) -> Option<Self> {
         matches!(self, Self::Policy(_)).then(|| self.clone())
     }

@@ -80,7 +80,7 @@ impl EventScheduler {
         }
     }
 
-    /// The same scheduler; none where a tap looks on.
+    /// A copy; none where a tap looks on.
     pub(super) fn copied(&self) -> Option<Self> {
         let Self { driver, alarms, outbox, taps } = self;
         let (driver, alarms, outbox) = (driver.clone(), alarms.clone(), outbox.clone());

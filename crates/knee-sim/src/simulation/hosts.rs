@@ -52,7 +52,7 @@ impl Ends {
         matches!(self, Self::Udp(_))
     }
 
-    /// The same ends; none where a QUIC stack is at them, whose connections cannot be copied.
+    /// A copy; none where a QUIC stack is at them, whose connections cannot be copied.
     #[cfg_attr(not(feature = "quic"), expect(clippy::unnecessary_wraps, reason = "no stack is there then"))]
     fn copied(&self) -> Option<Self> {
         Some(match self {
@@ -153,7 +153,7 @@ impl Algorithm {
 }
 
 impl Settings {
-    /// The same settings; none where an algorithm is neither the registry's nor a policy, or senders are logged.
+    /// A copy; none where an algorithm is neither the registry's nor a policy, or senders are logged.
     fn copied(&self) -> Option<Self> {
         let Self { algorithms, sender_config, receiver_config, trace_rtt, seed, logs, scenario_flows, .. } = self;
         let known = |Algorithm { entry, make, params }: &Algorithm| {
@@ -194,7 +194,7 @@ impl Hosts {
         }
     }
 
-    /// The same hosts; none where an algorithm is not the registry's, a QUIC stack takes part, or somebody looks on.
+    /// A copy; none where an algorithm is not the registry's, a QUIC stack takes part, or somebody looks on.
     pub(super) fn copied(&self) -> Option<Self> {
         let Self { slots, settings, acks, dropped, stores, group_size } = self;
         if dropped.is_some() {

@@ -29,7 +29,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The same model, if each of its parts can be copied.
+    /// A copy, if each of its parts can be copied.
     pub(super) fn copied(&self) -> Option<Self> {
         let Self { network, hosts, apps, recorder, now, end, finished, prefetches } = self;
         if network.directions.iter().any(|direction| direction.outside) {
@@ -87,8 +87,8 @@ impl Model {
         recorder.end_transfer(i, now, &mut observed);
     }
 
-    /// Does what is to be done for an application now. What is sent has this order ([`At::order`]).
-    /// Gives the half and the end of it that has something to send, or has been opened.
+    /// Carries out an action of an application now; its packets have this order ([`At::order`]). Gives the half
+    /// and the end of it that has something to send, or has been opened.
     pub(super) fn carry_out(
         &mut self,
         flow: u32,

@@ -82,7 +82,7 @@ pub(super) struct Stages {
     /// By route.
     pub(super) ways: Vec<Way>,
     pub(super) landed: Landed,
-    /// What has left the link that is gone through.
+    /// Packets that have left the link whose turn it is.
     departures: Vec<Departure>,
     /// True if several packets may land at the same time.
     arrivals_coincide: bool,

@@ -38,11 +38,11 @@ pub(in crate::simulation) struct DatagramFlow {
     sent_bytes: u64,
     /// Datagrams that have crossed the links.
     crossed: Received,
-    /// Those of them that are still on the way to the receiver, in order.
+    /// Datagrams on the way to the receiver, in order.
     landing: VecDeque<Landing>,
     /// True if what comes to the receiver belongs to the figures.
     watched: bool,
-    /// Those that were dropped, and their bytes.
+    /// Datagrams that were dropped, and their bytes.
     dropped: u64,
     dropped_bytes: u64,
     /// Echoes that came back.

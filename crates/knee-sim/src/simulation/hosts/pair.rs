@@ -124,7 +124,7 @@ pub(in crate::simulation) struct Slot {
 }
 
 impl Slot {
-    /// The same slot; none where its ends cannot be copied.
+    /// A copy; none where its ends cannot be copied.
     pub(super) fn copied(&self) -> Option<Self> {
         Some(Self { record: self.record.clone(), ends: self.ends.copied()?, half: self.half })
     }
@@ -175,7 +175,7 @@ impl Group<'_> {
         self.slots[k].pair(i, self.settings, &mut self.stores[group]).tcp()
     }
 
-    /// Those of path `i`, and what is on record of them.
+    /// TCP's ends of path `i`, and its record.
     #[inline]
     pub(in crate::simulation) fn look(&self, i: u32) -> (&TcpEnds, &PathRecord) {
         let Slot { record, ends: Ends::Tcp(ends), .. } = &self.slots[(i - self.first) as usize] else { no_tcp(i) };
@@ -184,7 +184,7 @@ impl Group<'_> {
 }
 
 impl<'a> HostPair<'a, Ends> {
-    /// The same where TCP speaks over the path.
+    /// TCP's ends over the path.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every visit")]
     pub(in crate::simulation) fn tcp(self) -> HostPair<'a, TcpEnds> {
@@ -193,7 +193,7 @@ impl<'a> HostPair<'a, Ends> {
         HostPair { i, ends, record, half, settings, stores }
     }
 
-    /// The same of a flow over UDP.
+    /// UDP's ends over the path.
     pub(super) fn udp(self) -> HostPair<'a, UdpFlow> {
         let Self { i, ends, record, half, settings, stores } = self;
         let Ends::Udp(ends) = ends else { panic!("path {i} is not that of a flow over UDP") };
@@ -267,7 +267,7 @@ pub(in crate::simulation) struct PathRecord {
     pub(in crate::simulation) bulk: bool,
     /// RTT samples of the interval, since they were last folded.
     pub(in crate::simulation) rtt: Spread,
-    /// Those of the window of the figures; next to `rtt`, since both take each sample.
+    /// RTTs in the window of the figures; next to `rtt`, since both take each sample.
     pub(in crate::simulation) rtt_histogram: Histogram,
     /// Bytes acknowledged with which its transfer is complete; `u64::MAX`: it is, or is endless.
     pub(in crate::simulation) complete_at: u64,
@@ -284,7 +284,7 @@ const _: () =
     assert!(std::mem::offset_of!(PathRecord, rtt_histogram) + Histogram::HOT <= 64 && size_of::<PathRecord>() == 128);
 
 impl PathRecord {
-    /// That of a path on which nothing has happened, under the algorithm of this index.
+    /// A path on which nothing has happened, under the algorithm of this index.
     pub(in crate::simulation) fn new(
         algorithm: u32,
         overhead: u32,

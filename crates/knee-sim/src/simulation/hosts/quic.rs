@@ -52,7 +52,7 @@ pub(in crate::simulation) struct QuicFlow {
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
-    /// Those that came to the receiver.
+    /// Packets that came to the receiver.
     received: Received,
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.

@@ -67,7 +67,7 @@ impl HostPair<'_, TcpEnds> {
         out.ack(reply.packet(self.i, at.now), at);
     }
 
-    /// The same where the receiver has SACK blocks to send, or misbehaves.
+    /// Sends an ACK where the receiver has SACK blocks to send, or misbehaves.
     #[inline(never)]
     fn send_ack_disturbed(&mut self, reply: Reply, at: At<'_>, out: &mut impl Outbox) {
         let full_acks = &mut self.stores.full_acks;

@@ -14,7 +14,7 @@ pub(in crate::simulation) enum UdpFlow {
     Quic(QuicFlow),
     /// Datagrams of an application.
     Datagrams(DatagramFlow),
-    /// The same over QUIC.
+    /// A flow over QUIC.
     #[cfg(feature = "quic")]
     Carried(CarriedFlow),
 }
@@ -74,7 +74,7 @@ macro_rules! at_either {
 
 #[cfg(feature = "quic")]
 impl<'a> HostPair<'a, UdpFlow> {
-    /// The same of a connection of QUIC.
+    /// QUIC's ends over the path.
     pub(super) fn quic(self) -> HostPair<'a, QuicFlow> {
         let Self { i, ends, record, half, settings, stores } = self;
         let UdpFlow::Quic(ends) = ends else { panic!("path {i} is not that of a QUIC connection") };
