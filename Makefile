@@ -93,7 +93,7 @@ unexport MAKEFLAGS MFLAGS
 lint: lint-rust lint-python
 
 # What crates leave to their users to switch on.
-RUST_FEATURES := --features knee-test/quinn
+RUST_FEATURES := --features knee-test/quinn,knee-test/smoltcp
 lint-rust:
 	cargo fmt --all --check
 	cargo clippy --profile test --workspace $(RUST_FEATURES) --all-targets --quiet -- -D warnings

@@ -112,7 +112,7 @@ fn of_flow(change: &Asked, label: &str, links: &[Link], paths: &[Path]) -> Read<
     check_delay(rtt, &paths[i].links, links).map_err(|error| error.under("rtt"))
 }
 
-/// What the engine takes: each key of a change is one.
+/// The engine's changes, one for each key.
 pub(crate) fn specs(asked: &[Asked], links: &[Link], paths: &[Path]) -> Vec<ChangeSpec> {
     let mut made = Vec::new();
     for change in asked {

@@ -69,9 +69,9 @@ pub struct Error {
     pub column: usize,
     /// The key at fault, such as `links[0].rate`; empty where the file as a whole is.
     pub key: String,
-    /// What was found there.
+    /// The value found there.
     pub found: String,
-    /// What would be accepted.
+    /// The values accepted.
     pub accepted: String,
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Part, Refused, refused};
 use crate::node::{Node, Table, Value};
 use crate::words::{is_printable, near, quoted, shown};
 
-/// What a key takes, and what it gives.
+/// Reads the value of a key.
 pub(crate) type Read<T> = Result<T, Refused>;
 
 /// A table that is being read.
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         self.take(name, read)
     }
 
-    /// What was read, unless it was refused.
+    /// The value read, or the refusal.
     pub(crate) fn keep<T>(&mut self, read: Read<T>) -> Option<T> {
         read.map_err(|error| self.errors.push(error)).ok()
     }

@@ -87,7 +87,7 @@ fn delay(line: &str) -> Option<u64> {
     Some(knee_core::convert::truncated(ns))
 }
 
-/// What this reader does not read.
+/// Keys that this reader refuses.
 pub(crate) fn recording(key: &str) -> Refused {
     let found = format!("{key} names a recording by time, which only the Python package reads");
     refused(found, "leave it out, or give rate, loss or delay by [[changes]]")

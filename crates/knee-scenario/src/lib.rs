@@ -39,7 +39,7 @@ pub struct Scenario {
     pub links: Vec<LinkSpec>,
     /// The path of each flow; without flows one over all links, whose RTT is the links' delay.
     pub paths: Vec<Path>,
-    /// What changes, in the order of the file; flows are counted out.
+    /// Changes in the order of the file, one for each flow.
     pub changes: Vec<ChangeSpec>,
 }
 
@@ -177,7 +177,7 @@ fn scenario(root: &Table, folder: Option<&FilePath>) -> Result<Scenario, Refused
     Ok(Scenario { seed: seed.unwrap_or(1), links: specs(&links, folder)?, paths, changes })
 }
 
-/// What the engine takes.
+/// The engine's form.
 fn specs(links: &[Link], folder: Option<&FilePath>) -> Read<Vec<LinkSpec>> {
     let each = links.iter().enumerate().map(|(i, link)| link.spec(folder).map_err(|error| error.at(i, "links")));
     each.collect()

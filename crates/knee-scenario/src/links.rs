@@ -592,7 +592,7 @@ impl Side {
 }
 
 impl Link {
-    /// What the engine takes.
+    /// The engine's form.
     pub(crate) fn spec(&self, folder: Option<&Path>) -> Read<LinkSpec> {
         let table = self.delay_table.as_ref().map(|name| files::delays(name, folder)).transpose();
         let delay_table = table.map_err(|error| error.under("delay_table"))?;

@@ -1,4 +1,4 @@
-//! What a TOML file says, with the place of each part.
+//! Tables and values of a TOML file, with their places in it.
 
 use crate::error::Part;
 use std::ops::Range;

@@ -10,7 +10,7 @@ use crate::words::{near, quoted, shown};
 use knee_core::convert::index;
 use std::collections::BTreeMap;
 
-/// What says nothing of the path: what flows send, and when.
+/// Keys about what flows send, and when; the path does not depend on them.
 const OTHERS: [&str; 14] = [
     "traffic",
     "cc",

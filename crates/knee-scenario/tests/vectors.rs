@@ -4,7 +4,7 @@
 use knee_net::spec::{ChangeSpec, LinkSpec};
 use serde_json::Value;
 
-/// What a reader says: links and changes, or the error without the file and the place in it.
+/// A reader's answer: links and changes, or the error without file and place.
 fn said(text: &str) -> Result<String, String> {
     let read = knee_scenario::read(text, "scenario");
     read.map(|scenario| shown(&scenario.links, &scenario.changes)).map_err(|error| {

@@ -13,7 +13,7 @@ use knee_scenario::Scenario;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happened to a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     /// It came to the other end of its path.
@@ -27,12 +27,12 @@ pub(crate) struct Engine {
     network: Network,
     driver: Driver,
     changes: Vec<Change>,
-    /// What queues saw of packets.
+    /// Records of the queues.
     seen: Arc<Mutex<Seen>>,
     /// Paths of packets whose codepoint is not that of their path, by both.
     others: BTreeMap<(u32, u8), u32>,
     codepoints: Vec<u8>,
-    /// What has happened since it was last taken.
+    /// Fates since they were last taken.
     fates: Vec<(Time, Fate)>,
 }
 
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// What has happened, in the order in which it did.
+    /// Takes the fates since the last call, in the order of time.
     pub(crate) fn take(&mut self) -> std::vec::Drain<'_, (Time, Fate)> {
         self.fates.drain(..)
     }
@@ -188,7 +188,7 @@ fn flow(path: &knee_scenario::Path) -> FlowSpec {
     }
 }
 
-/// What queues saw of the packets inside, by the key of their bytes.
+/// Records of the queues about packets inside, by the key of their bytes.
 #[derive(Debug, Default)]
 struct Seen {
     /// The link of its path to whose queue a packet came last, counted from 1; 0 for none.

@@ -57,7 +57,7 @@ impl Link {
         self.bytes
     }
 
-    /// Those over the time since the start, bit/s.
+    /// Mean rate since the start, bit/s.
     pub fn throughput(&self) -> f64 {
         if self.until == Time::ZERO { 0.0 } else { self.bytes as f64 * 8.0 / self.until.as_secs_f64() }
     }
@@ -69,12 +69,12 @@ impl Queueing {
         self.mean
     }
 
-    /// What 95 % of the packets did not exceed, to a thousandth.
+    /// The 95th percentile, to a thousandth.
     pub const fn p95(&self) -> Time {
         self.p95
     }
 
-    /// What 99 % of the packets did not exceed, to a thousandth.
+    /// The 99th percentile, to a thousandth.
     pub const fn p99(&self) -> Time {
         self.p99
     }

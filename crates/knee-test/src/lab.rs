@@ -42,11 +42,11 @@ pub(crate) struct State {
     timers: BTreeMap<(Time, u64), Waker>,
     numbers: u64,
     spawned: Vec<Task>,
-    /// What the network has refused while a program ran.
+    /// The first error of the network while a program runs.
     failure: Option<Error>,
 }
 
-/// What has come to a port.
+/// Datagrams at a port.
 #[derive(Default)]
 struct Socket {
     came: VecDeque<Delivered>,

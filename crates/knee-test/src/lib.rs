@@ -44,12 +44,20 @@ mod lab;
 mod pcap;
 #[cfg(feature = "quinn")]
 mod quinn;
+#[cfg(feature = "smoltcp")]
+mod smoltcp;
+#[cfg(feature = "tokio")]
+mod udp;
 
+#[cfg(feature = "smoltcp")]
+pub use self::smoltcp::{Came, Room, Wire, Wires};
 pub use figures::{Link, Queueing};
 pub use knee_core::Time;
-pub use knee_scenario::Scenario;
+pub use knee_scenario::{Path, Scenario};
 #[cfg(feature = "tokio")]
 pub use lab::Lab;
+#[cfg(feature = "tokio")]
+pub use udp::Udp;
 
 use engine::{Engine, Fate};
 use knee_core::Packet;
@@ -57,7 +65,7 @@ use knee_core::convert::{index_u16, index_u32};
 use pcap::Capture;
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
-use std::path::Path;
+use std::path::Path as FilePath;
 
 /// Largest IP packet, bytes.
 pub const MTU: usize = knee_core::packet::MTU as usize;
@@ -87,11 +95,13 @@ impl Port {
         Self(self.0 ^ 1)
     }
 
-    const fn path(self) -> u32 {
+    /// The number of its path, counted from 0 in the order of the file.
+    pub const fn path(self) -> u32 {
         self.0 / 2
     }
 
-    const fn is_far(self) -> bool {
+    /// True of the far end.
+    pub const fn is_far(self) -> bool {
         self.0 % 2 == 1
     }
 }
@@ -143,7 +153,7 @@ pub struct Delivered {
     pub at: Time,
     /// Where.
     pub port: Port,
-    /// What was sent: the payload of [`Net::send`], or the whole packet of [`Net::send_ip`] with this ECN field.
+    /// The payload given to [`Net::send`], or the whole packet given to [`Net::send_ip`] with this ECN field.
     pub bytes: Vec<u8>,
     /// Its ECN field, which queues may have set to CE.
     pub ecn: Ecn,
@@ -187,7 +197,7 @@ pub struct Dropped {
     pub size: usize,
 }
 
-/// What a network refuses.
+/// Errors of a network.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file says what cannot be.
@@ -255,7 +265,7 @@ pub enum Error {
         port: Port,
         /// How many bytes.
         len: usize,
-        /// What is wrong.
+        /// The fault.
         fault: &'static str,
     },
     /// A program in real time.
@@ -278,7 +288,7 @@ pub enum Error {
     Endpoint {
         /// Where.
         port: Port,
-        /// What quinn says.
+        /// quinn's error.
         error: std::io::Error,
     },
     /// A file that cannot be written.
@@ -286,7 +296,7 @@ pub enum Error {
     Write {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 }
@@ -322,7 +332,7 @@ impl Net {
     ///
     /// # Errors
     /// If the file cannot be read, or says what cannot be.
-    pub fn open(file: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn open(file: impl AsRef<FilePath>) -> Result<Self, Error> {
         Self::new(&knee_scenario::open(file)?)
     }
 
@@ -493,7 +503,7 @@ impl Net {
         }
     }
 
-    /// What links have dropped so far, in the order in which they did.
+    /// Drops of all links so far, in the order of time.
     pub fn drops(&self) -> &[Dropped] {
         &self.drops
     }
@@ -531,7 +541,7 @@ impl Net {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write_pcap(&self, file: impl AsRef<Path>) -> Result<(), Error> {
+    pub fn write_pcap(&self, file: impl AsRef<FilePath>) -> Result<(), Error> {
         let file = file.as_ref();
         let failed = |error| Error::Write { file: file.display().to_string(), error };
         std::fs::write(file, self.pcap()).map_err(failed)

@@ -1,12 +1,13 @@
 //! quinn over a network: its sockets, timers and tasks.
 
 use crate::lab::{Lab, Task};
-use crate::{Ecn, Error, Net, Port};
+use crate::udp::Udp;
+use crate::{Ecn, Error, Port};
 use knee_core::{Rng, Time};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, ClientConfig, Endpoint, EndpointConfig, Runtime, ServerConfig, UdpPoller};
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -29,18 +30,12 @@ impl Lab {
     /// # Errors
     /// If there is no such port, or quinn makes no endpoint.
     pub fn endpoint(&self, port: Port, server: Option<ServerConfig>) -> Result<Endpoint, Error> {
-        let net = self.net();
-        let (paths, seed) = (net.paths(), net.seed());
-        drop(net);
-        if port.path() >= paths {
-            return Err(Error::UnknownPort { found: port, paths });
-        }
-        let mut rng = Rng::stream(seed, &format!("quinn/{port:?}"));
+        let socket = Arc::new(self.udp(port)?);
+        let mut rng = Rng::stream(self.net().seed(), &format!("quinn/{port:?}"));
         let mut bytes = [0; 32];
         bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
         let mut config = EndpointConfig::default();
         config.rng_seed(Some(bytes));
-        let socket = Arc::new(Socket { lab: self.clone(), port });
         let made = Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(Virtual(self.clone())));
         made.map_err(|error| Error::Endpoint { port, error })
     }
@@ -110,35 +105,15 @@ impl Drop for Timer {
     }
 }
 
-/// A socket at a port.
-#[derive(Debug)]
-struct Socket {
-    lab: Lab,
-    port: Port,
-}
-
-impl AsyncUdpSocket for Socket {
+impl AsyncUdpSocket for Udp {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Box::pin(Writable)
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let other = SocketAddr::V4(Net::address(self.port.other()));
-        if transmit.destination != other {
-            let error = format!("from {:?} packets go to {other}, not to {}", self.port, transmit.destination);
-            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, error));
-        }
         let ecn = Ecn::from_bits(transmit.ecn.map_or(0, |ecn| ecn as u8));
-        let now = self.lab.now();
-        let state = &mut *self.lab.state();
-        for part in transmit.contents.chunks(transmit.segment_size.unwrap_or(usize::MAX)) {
-            if let Err(error) = state.net.send(now, self.port, part, ecn) {
-                let told = io::Error::other(error.to_string());
-                state.fail(error);
-                return Err(told);
-            }
-        }
-        Ok(())
+        let parts = transmit.contents.chunks(transmit.segment_size.unwrap_or(usize::MAX));
+        parts.map(|part| self.send(part, transmit.destination, ecn).map(drop)).collect()
     }
 
     fn poll_recv(
@@ -147,18 +122,17 @@ impl AsyncUdpSocket for Socket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let from: SocketAddrV4 = Net::address(self.port.other());
-        let (mut state, mut count) = (self.lab.state(), 0);
+        let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(meta) {
-            let Some(came) = state.receive(self.port, cx) else { break };
+            let Poll::Ready(came) = self.poll_receive(cx) else { break };
             let len = came.bytes.len().min(buffer.len());
             buffer[..len].copy_from_slice(&came.bytes[..len]);
             *meta = RecvMeta {
-                addr: from.into(),
+                addr: self.peer_addr(),
                 len,
                 stride: len,
                 ecn: EcnCodepoint::from_bits(came.ecn.bits()),
-                dst_ip: Some((*Net::address(self.port).ip()).into()),
+                dst_ip: Some(Udp::local_addr(self).ip()),
             };
             count += 1;
         }
@@ -166,7 +140,7 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(Net::address(self.port).into())
+        Ok(Self::local_addr(self))
     }
 
     fn may_fragment(&self) -> bool {

@@ -21,7 +21,7 @@ struct Sender {
     ecn: Ecn,
 }
 
-/// What happened to a packet: its flow and number; when; its wait in queues and its mark if it arrived.
+/// The fate of a packet: its flow and number; when; its wait in queues and its mark if it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Happened {
     Arrived { packet: (u32, u64), at: Time, queued: Time, marked: bool },
@@ -147,7 +147,7 @@ impl Tap for Noting {
     }
 }
 
-/// Of each link: queueing delay at 95 %, ns, drops and marks.
+/// Figures of each link: queueing delay at 95 %, ns, drops and marks.
 type Figures = Vec<(u64, u64, u64)>;
 
 fn in_the_simulator(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, Figures) {
@@ -263,7 +263,7 @@ fn flow_of(port: Port) -> u32 {
     (0..9).find(|flow| [Port::near(*flow), Port::far(*flow)].contains(&port)).expect("few flows")
 }
 
-/// What happened in the order of time; at one time in any.
+/// Sorts fates by time; at one time any order will do.
 fn in_order(mut happened: Vec<Happened>) -> Vec<Happened> {
     happened.sort_by_key(|happened| match happened {
         Happened::Arrived { packet, at, .. } => (*at, 0, *packet),

@@ -5,6 +5,8 @@
 mod law;
 #[cfg(feature = "quinn")]
 mod over_quinn;
+#[cfg(feature = "smoltcp")]
+mod over_smoltcp;
 #[cfg(feature = "quinn")]
 mod page;
 mod refusals;

@@ -57,7 +57,7 @@ async fn upload(lab: &Lab, time: Duration) -> Result<u64, Error> {
     counted.await
 }
 
-/// The same in the simulator, with quinn's connections but without its sockets and tasks, bit/s.
+/// Goodput in the simulator, with quinn's connections but without its sockets and tasks, bit/s.
 fn in_the_simulator() -> f64 {
     let scenario = knee_scenario::read(PATH, "the path").expect("a scenario");
     let end = SECONDS * 1_000_000_000;

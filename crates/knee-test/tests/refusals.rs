@@ -1,4 +1,4 @@
-//! What a network refuses, by name.
+//! Errors of a network, by name.
 
 use knee_test::{Ecn, Error, HEADERS, MTU, Net, Port, Time};
 
