@@ -17,7 +17,7 @@ typedef struct knee_packet {
   uint64_t sent;
   // How long it waited in queues, ns.
   uint64_t queued;
-  // What was sent; valid up to the next call for this network.
+  // The bytes as they were sent; valid up to the next call for this network.
   const uint8_t *bytes;
   // How many bytes that are.
   size_t len;
@@ -33,9 +33,9 @@ typedef struct knee_packet {
 typedef struct knee_link {
   // Mean time that packets waited in the queue, ns; 0 where none has left.
   uint64_t queueing_mean;
-  // What 95 % of them did not exceed, ns.
+  // The 95th percentile, ns.
   uint64_t queueing_p95;
-  // What 99 % of them did not exceed, ns.
+  // The 99th percentile, ns.
   uint64_t queueing_p99;
   // The longest, ns.
   uint64_t queueing_max;

@@ -46,15 +46,12 @@ impl Refused {
 
     /// The key as errors name it, such as `links[0].rate`.
     pub(crate) fn name(&self) -> String {
-        let mut name = String::new();
-        for part in &self.key {
-            match part {
-                Part::Index(i) => name += &format!("[{i}]"),
-                Part::Key(key) if name.is_empty() => name += key,
-                Part::Key(key) => name += &format!(".{key}"),
-            }
-        }
-        name
+        let parts = self.key.iter().enumerate().map(|(place, part)| match part {
+            Part::Index(i) => format!("[{i}]"),
+            Part::Key(key) if place == 0 => key.clone(),
+            Part::Key(key) => format!(".{key}"),
+        });
+        parts.collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::node::{Table, Value};
 use crate::units::TIME;
 use crate::words::{near, quoted, shown};
 use knee_core::convert::index;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys about what flows send, and when; the path does not depend on them.
 const OTHERS: [&str; 14] = [
@@ -124,7 +124,7 @@ pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
         .collect::<Read<_>>()?;
     let mut tunnels: BTreeMap<&str, (u32, usize)> = BTreeMap::new();
     let mut paths: Vec<Path> = Vec::new();
-    let mut labels: BTreeMap<String, ()> = BTreeMap::new();
+    let mut labels = BTreeSet::new();
     for (i, (group, route)) in groups.iter().zip(&routes).enumerate() {
         let number = u32::try_from(tunnels.len()).unwrap_or(u32::MAX);
         let tunnel = group.tunnel.as_deref().map(|name| *tunnels.entry(name).or_insert((number, i)));
@@ -140,7 +140,7 @@ pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
                 (Some(label), _) => format!("{label} {}", k + 1),
                 (None, _) => format!("flow {}", paths.len() + 1),
             };
-            if labels.insert(label.clone(), ()).is_some() {
+            if !labels.insert(label.clone()) {
                 let error = refused(format!("{} is already used", quoted(&label)), "each flow needs its own label");
                 return Err(within(error.under("label"), "flows", i));
             }

@@ -242,7 +242,7 @@ impl Lab {
             }
             return Ok(());
         }
-        let mut sleep = pin!(tokio::time::sleep(left - BY_HAND));
+        let mut sleep = pin!(tokio::time::sleep(left.saturating_sub(BY_HAND)));
         let woken = poll_fn(|cx| {
             let mut ready = locked(ready);
             if !ready.tasks.is_empty() {

@@ -112,8 +112,8 @@ impl AsyncUdpSocket for Udp {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let ecn = Ecn::from_bits(transmit.ecn.map_or(0, |ecn| ecn as u8));
-        let parts = transmit.contents.chunks(transmit.segment_size.unwrap_or(usize::MAX));
-        parts.map(|part| self.send(part, transmit.destination, ecn).map(drop)).collect()
+        let mut parts = transmit.contents.chunks(transmit.segment_size.unwrap_or(usize::MAX));
+        parts.try_for_each(|part| self.send(part, transmit.destination, ecn).map(drop))
     }
 
     fn poll_recv(
