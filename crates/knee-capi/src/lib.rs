@@ -177,7 +177,7 @@ pub unsafe extern "C" fn knee_net_send(
         // SAFETY: the caller's buffer has `len` bytes.
         let payload = if len == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(bytes, len) } };
         let (path, now) = (port / 2, Time::from_nanos(now));
-        let port = if port % 2 == 0 { Port::near(path) } else { Port::far(path) };
+        let port = if port.is_multiple_of(2) { Port::near(path) } else { Port::far(path) };
         net.net.send(now, port, payload, Ecn::from_bits(ecn)).map(|()| 0).map_err(|refused| refused.to_string())
     };
     // SAFETY: as the caller promises.

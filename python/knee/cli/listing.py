@@ -43,7 +43,10 @@ def list_(
     ] = None,
     as_json: Json = False,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON schema of scenario files, for editors and programs.")
+        bool,
+        options.option(
+            options.OUTPUT, "--schema", help="Print only the JSON schema of scenario files, for editors and programs."
+        ),
     ] = False,
     allow_code: options.AllowCode = False,
 ) -> None:
