@@ -92,9 +92,11 @@ unexport MAKEFLAGS MFLAGS
 
 lint: lint-rust lint-python
 
+# What crates leave to their users to switch on.
+RUST_FEATURES := --features knee-test/quinn,knee-test/smoltcp
 lint-rust:
 	cargo fmt --all --check
-	cargo clippy --profile test --workspace --all-targets --quiet -- -D warnings
+	cargo clippy --profile test --workspace $(RUST_FEATURES) --all-targets --quiet -- -D warnings
 	cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
 	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 
@@ -112,8 +114,8 @@ types: $(STAMPS)/core $(STAMPS)/dev
 # are compiled once. Clippy has checked the examples, which are not linked here.
 SEED ?= 1
 test-rust:
-	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --quiet --tests
-	cargo test --workspace --quiet --doc
+	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --quiet --tests $(RUST_FEATURES)
+	cargo test --workspace --quiet --doc $(RUST_FEATURES)
 	cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
 
 PYTEST := $(BIN)/python -m pytest --quiet
@@ -127,7 +129,7 @@ test-docs: lint-python
 	$(PYTEST) $(PARALLEL) -m "docs and not system" $$(grep -l 'mark\.docs' tests/test_*.py)
 
 test-packages: test-tools $(STAMPS)/dev
-	cargo test --workspace --quiet --test whole -- --ignored
+	cargo test --workspace --quiet --test whole $(RUST_FEATURES) -- --ignored
 	cargo test --package knee-switch --quiet --test devices
 	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest|long)|needs_chromium' tests/test_*.py)
 

@@ -36,6 +36,7 @@ COMPILERS = [["gcc", "-m32"], ["arm-linux-gnueabihf-gcc"], ["arm-linux-gnueabi-g
 COMPILERS += [[clang, f"--target={target}"] for clang in clangs() for target in ("i686-linux-gnu", "arm-linux-gnueabi")]
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("compiler", COMPILERS, ids=" ".join)
 def test_headers_divide_without_libgcc(compiler: list[str], tmp_path: Path) -> None:
     if shutil.which(compiler[0]) is None:

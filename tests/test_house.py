@@ -24,6 +24,7 @@ ROOMS = (
     "results",
     "kernel",
     "grounds",
+    "network",
     "study",
     "view",
     "judging",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from knee.figures import physics
     from knee.grounds.runner import RunOptions
     from knee.grounds.simulation import Observation, Simulation
+    from knee.network import Network
     from knee.own import CongestionControl, Queue
     from knee.results.result import Result
     from knee.scenario import Scenario, load
@@ -45,6 +46,7 @@ __all__ = [
     "FolderError",
     "InputError",
     "KneeError",
+    "Network",
     "Observation",
     "Packet",
     "Param",
@@ -81,6 +83,7 @@ _HOME = {
     "Ack": "knee._core",
     "CongestionControl": "knee.own",
     "Control": "knee._core",
+    "Network": "knee.network",
     "Packet": "knee._core",
     "Queue": "knee.own",
     "QueueContext": "knee._core",

@@ -9,6 +9,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "Fleet",
+    "Network",
     "Packet",
     "Plan",
     "QueueContext",
@@ -207,6 +208,37 @@ class Engine:
         """Takes the first ``samples`` rows of samples and ``links`` rows of links for observed."""
     def finish(self) -> tuple[str, dict[str, bytes]]:
         """Returns figures in JSON and rows, as :func:`simulate` does; the engine is over then."""
+
+@final
+class Network:
+    """A simulated network under a program; a port is the number of a path and whether it is the far end. Times in ns.
+
+    Raises:
+        SpecError: what was asked for cannot be.
+    """
+
+    def __new__(cls, spec_json: str, paths: int) -> Network:
+        """The links, the paths of the first flows and the changes of a specification."""
+    def send(self, now: int, path: int, far: bool, data: bytes, ecn: int, ip: bool) -> None:
+        """Sends a datagram, or a whole IP packet."""
+    def next(self) -> int | None:
+        """Returns when something happens next."""
+    def poll(self, now: int) -> list[tuple[int, int, bool, bytes, int, int, int, int]]:
+        """Returns time, port, bytes, ECN field, codepoint, time of sending and of waiting of what has come out."""
+    def drops(self, first: int) -> list[tuple[int, int, bool, int, int, str, int]]:
+        """Returns time, sender, time of sending, link, reason and size of each drop from the one numbered ``first``."""
+    @property
+    def link_names(self) -> list[str]:
+        """The names of the links, reverse directions that queue last."""
+    def link(self, name: str) -> tuple[int, int, int, int, int, int, float, int, float]:
+        """Returns mean, p95, p99 and maximum of queueing, drops, marks, utilization, bytes and throughput (bit/s)."""
+    @staticmethod
+    def address(path: int, far: bool) -> tuple[str, int]:
+        """Returns host and UDP port of an end."""
+    def capture(self, size: int) -> None:
+        """Keeps so many bytes of each packet."""
+    def pcap(self) -> bytes:
+        """Returns the packets so far as a pcapng file."""
 
 def version() -> str:
     """Version of the core."""

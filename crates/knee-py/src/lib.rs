@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod fleet;
 mod listing;
+mod network;
 mod own;
 mod own_queue;
 mod simulate;
@@ -48,6 +49,8 @@ mod _core {
     use super::error::{EngineError, SpecError, WriteError};
     #[pymodule_export]
     use super::fleet::{PyFleet, PyPlan, features, network_features, queue_features};
+    #[pymodule_export]
+    use super::network::PyNetwork;
     #[pymodule_export]
     use super::own::{PyAck, PyControl};
     #[pymodule_export]

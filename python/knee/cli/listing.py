@@ -42,6 +42,12 @@ def list_(
         typer.Argument(metavar="NAME", help="Show only this one, with its parameters.", autocompletion=complete.listed),
     ] = None,
     as_json: Json = False,
+    schema: Annotated[
+        bool,
+        options.option(
+            options.OUTPUT, "--schema", help="Print only the JSON schema of scenario files, for editors and programs."
+        ),
+    ] = False,
     allow_code: options.AllowCode = False,
 ) -> None:
     """List what there is: scenarios, algorithms, queues, models of links, receivers, traffic, sweeps and searches.
@@ -50,6 +56,13 @@ def list_(
     of the default. Of a scenario, sweep or search it shows the file. A class of a Python file, such as knee list queues
     mine.py:Mine, has them too.
     """
+    if schema:
+        from knee.scenario.schema import schema as schema_of_scenarios
+
+        if what is not None:
+            raise InputError(f"--schema is of scenario files, and not of {shown(what)}; give it alone.")
+        write_json(schema_of_scenarios())
+        return
     if what is not None and what not in _PARTS:
         raise InputError(f"There is no list {shown(what)}; {near(what, _PARTS)}.")
     parts = [what] if what else _PARTS

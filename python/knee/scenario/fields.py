@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from knee.errors import Refused
 from knee.scenario import Plain, units
@@ -41,14 +50,26 @@ def plain_number(value: Any) -> Any:
     return value
 
 
+def written(*kinds: units.Kind) -> WithJsonSchema:
+    """How a quantity of one of these kinds is written, for the JSON schema of scenario files."""
+    return WithJsonSchema({"type": "string", "pattern": units.pattern(*kinds)})
+
+
 Text = Annotated[str, AfterValidator(one_line)]
 Name = Annotated[str, AfterValidator(valid_name)]
-Time = Annotated[int, BeforeValidator(units.parse_time), PlainSerializer(units.format_time)]
-SomeTime = Annotated[int, BeforeValidator(partial(units.parse_time, zero=False)), PlainSerializer(units.format_time)]
-Rate = Annotated[int, BeforeValidator(units.parse_rate), PlainSerializer(units.format_rate)]
-Bytes = Annotated[int, BeforeValidator(units.parse_bytes), PlainSerializer(units.format_bytes)]
-SomeBytes = Annotated[int, BeforeValidator(partial(units.parse_bytes, zero=False)), PlainSerializer(units.format_bytes)]
-Limit = Annotated[InstanceOf[units.Limit], BeforeValidator(units.parse_limit), PlainSerializer(str)]
+_A_TIME = (PlainSerializer(units.format_time), written("time"))
+_A_SIZE = (PlainSerializer(units.format_bytes), written("bytes"))
+Time = Annotated[int, BeforeValidator(units.parse_time), *_A_TIME]
+SomeTime = Annotated[int, BeforeValidator(partial(units.parse_time, zero=False)), *_A_TIME]
+Rate = Annotated[int, BeforeValidator(units.parse_rate), PlainSerializer(units.format_rate), written("rate")]
+Bytes = Annotated[int, BeforeValidator(units.parse_bytes), *_A_SIZE]
+SomeBytes = Annotated[int, BeforeValidator(partial(units.parse_bytes, zero=False)), *_A_SIZE]
+Limit = Annotated[
+    InstanceOf[units.Limit],
+    BeforeValidator(units.parse_limit),
+    PlainSerializer(str),
+    written("packets", "bytes", "time"),
+]
 Probability = Annotated[float, BeforeValidator(plain_number), Field(ge=0, le=1)]
 
 
@@ -110,4 +131,9 @@ def _dscp_text(dscp: int) -> str | int:
 
 
 #: A codepoint, as a number.
-Dscp = Annotated[int, BeforeValidator(_parse_dscp), PlainSerializer(_dscp_text)]
+Dscp = Annotated[
+    int,
+    BeforeValidator(_parse_dscp),
+    PlainSerializer(_dscp_text),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 63}, {"type": "string"}]}),
+]

@@ -102,7 +102,7 @@ class Slot(Table):
 
 
 #: The keys that name an entry of the registry: its kind, for errors, and the part of the registry.
-_ENTRIES = {
+ENTRIES = {
     "model": ("link model", "links"),
     "loss_model": ("loss model", "losses"),
     "delay_model": ("delay model", "delays"),
@@ -111,7 +111,7 @@ _ENTRIES = {
     "receiver": ("receiver", "receivers"),
 }
 #: The keys that have an entry's own parameters: the key that names the entry.
-_PARAMS = {
+PARAMS = {
     "model_params": "model",
     "loss_params": "loss_model",
     "delay_params": "delay_model",
@@ -128,7 +128,7 @@ WITHOUT_CC = (PROGRAM_CC, NO_CC)
 class _Chooses(Table):
     """A table with keys that name entries of the registry, and those entries' own parameters."""
 
-    @field_validator(*_ENTRIES, mode="wrap", check_fields=False)
+    @field_validator(*ENTRIES, mode="wrap", check_fields=False)
     @classmethod
     def _is_known(cls, given: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str:
         key = str(info.field_name)
@@ -137,14 +137,14 @@ class _Chooses(Table):
         # The handler would make plain text of the name of a class.
         name: str = given if isinstance(given, Named) else handler(given)
         if key != "cc" or name not in WITHOUT_CC:
-            what, part = _ENTRIES[key]
+            what, part = ENTRIES[key]
             registry.find(what, name, registry.of(part))
         return name
 
-    @field_validator(*_PARAMS, check_fields=False)
+    @field_validator(*PARAMS, check_fields=False)
     @classmethod
     def _are_declared(cls, given: dict[str, Value], info: ValidationInfo) -> dict[str, Value]:
-        key = _PARAMS[str(info.field_name)]
+        key = PARAMS[str(info.field_name)]
         if key not in info.data:
             # A name that was refused leaves nothing to check the parameters against.
             return {}
@@ -159,19 +159,19 @@ class _Chooses(Table):
                 found = "the hosts of a simulated network have addresses of their own, which nothing translates"
                 raise Refused(found, "leave it out", key="nat")
             given = defaults.spelled_out(given)
-        return registry.of(_ENTRIES[key][1])[name].resolve(given)
+        return registry.of(ENTRIES[key][1])[name].resolve(given)
 
-    @field_serializer(*_PARAMS, check_fields=False)
+    @field_serializer(*PARAMS, check_fields=False)
     def _plain_params(self, values: dict[str, Value], info: FieldSerializationInfo) -> dict[str, Value]:
-        key = _PARAMS[info.field_name]
+        key = PARAMS[info.field_name]
         name = getattr(self, key)
-        return {} if name in WITHOUT_CC else registry.of(_ENTRIES[key][1])[name].plain(values)
+        return {} if name in WITHOUT_CC else registry.of(ENTRIES[key][1])[name].plain(values)
 
     def chosen(self, key: str) -> Core:
         """The entry that a key such as ``loss_model`` names, with its parameters, in the core's form."""
         name = getattr(self, key)
-        values = getattr(self, next(params for params, of in _PARAMS.items() if of == key))
-        return {"name": name, "params": registry.of(_ENTRIES[key][1])[name].tagged(values)}
+        values = getattr(self, next(params for params, of in PARAMS.items() if of == key))
+        return {"name": name, "params": registry.of(ENTRIES[key][1])[name].tagged(values)}
 
 
 class _Queueing(_Chooses):

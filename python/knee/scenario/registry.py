@@ -12,7 +12,7 @@ from knee import _core
 from knee.errors import Refused, under
 from knee.own import OWN, CongestionControl, KernelSource, Named, Policy, is_absent, params_of
 from knee.scenario import Core
-from knee.scenario.units import MEASURES, near, parse_count, shown
+from knee.scenario.units import MEASURES, near, parse_count, pattern, shown
 
 #: The receiver that acknowledges what has arrived, and nothing else.
 HONEST = "honest"
@@ -95,6 +95,20 @@ class Param:
         """The value as listings show it."""
         plain = self.plain(value)
         return str(plain).lower() if isinstance(plain, bool) else str(plain)
+
+
+def accepted(param: Param) -> dict[str, Any]:
+    """What a parameter takes, as a JSON schema."""
+    match param.kind:
+        case "time" | "rate" | "bytes":
+            return {"type": "string", "pattern": pattern(param.kind)}
+        case "choice":
+            return {"enum": list(param.words)}
+        case "bool":
+            return {"type": "boolean"}
+        case "count":
+            return {"anyOf": [{"type": "integer", "minimum": param.min, "maximum": param.max}, {"type": "string"}]}
+    return {"type": "number", "minimum": param.min, "maximum": param.max}
 
 
 #: Pairs of thresholds of which the first may not exceed the second, by the name of their entry.

@@ -19,6 +19,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
+    WithJsonSchema,
     create_model,
     model_serializer,
     model_validator,
@@ -478,7 +479,8 @@ def model_of(entry: registry.Kind) -> type[BaseModel]:
 
 def _field(param: registry.Param) -> tuple[Any, Any]:
     base: Any = _TYPES[param.kind]
-    taken: Any = Annotated[base, BeforeValidator(param.parse), PlainSerializer(param.plain)]
+    schema = WithJsonSchema(registry.accepted(param))
+    taken: Any = Annotated[base, BeforeValidator(param.parse), PlainSerializer(param.plain), schema]
     if param.required:
         return taken, Field(description=f"{param.about}, such as {units.shown(param.plain(param.default))}")
     return taken, Field(param.default, description=f"{param.about}, {param.accepted.removeprefix('expected ')}")

@@ -102,6 +102,12 @@ PACKETS = Measure("a number of packets", _PACKETS, MAX_PACKETS, "packets", "250 
 MEASURES: dict[Kind, Measure] = {"time": TIME, "rate": RATE, "bytes": BYTES, "packets": PACKETS}
 
 
+def pattern(*kinds: Kind) -> str:
+    """A regular expression of JavaScript's for quantities of these kinds; amounts beyond the greatest match too."""
+    units = "|".join(unit for kind in kinds for unit in MEASURES[kind].units)
+    return rf"^\s*[+-]?[0-9]{{1,20}}(\.[0-9]{{0,20}})?([eE][+-]?[0-9]{{1,3}})?\s*({units})\s*$"
+
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether it is a whole or real number, of Python or numpy, and not a truth value."""
     return isinstance(value, Real) and not isinstance(value, bool)

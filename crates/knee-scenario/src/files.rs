@@ -1,0 +1,105 @@
+//! Files that scenarios name: traces of capacity and tables of delays.
+
+use crate::error::{Refused, refused};
+use crate::fields::Read;
+use crate::words::quoted;
+use std::path::{Path, PathBuf};
+
+/// Three years, in ms: the limit of all times.
+const MAX_MS: u64 = 100_000_000_000;
+/// Largest file that is read, bytes.
+const MAX_FILE: u64 = 256 << 20;
+const TRACE: &str =
+    "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending";
+const DELAYS: &str = "expected one line per extra delay: a number of milliseconds from 0, such as 3.25";
+
+/// The file called `name`: in `folder`, here, or in a folder of KNEE_TRACES.
+fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
+    let traces = std::env::var_os("KNEE_TRACES").unwrap_or_default();
+    let folders = folder.map(Path::to_path_buf).into_iter().chain([PathBuf::new()]);
+    let mut named = folders.chain(std::env::split_paths(&traces)).map(|folder| folder.join(name));
+    named.find(|path| path.is_file()).ok_or_else(|| {
+        let accepted = "put it next to the scenario file or into a folder listed in KNEE_TRACES";
+        refused(format!("the {kind} {} was not found", quoted(name)), accepted)
+    })
+}
+
+/// The lines that are neither empty nor comments, with their numbers.
+fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize, String)>> {
+    let unreadable =
+        |reason: String| refused(format!("the {what} {} cannot be read ({reason})", path.display()), accepted);
+    let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
+    if size > MAX_FILE {
+        return Err(unreadable(format!("it has {size} bytes, more than {MAX_FILE}")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(bytes).ok().filter(|text| text.is_ascii());
+    let text = text.ok_or_else(|| unreadable("it is not plain text".into()))?;
+    let numbered = text.split('\n').map(str::trim).enumerate();
+    let kept = numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    Ok(kept.map(|(i, line)| (i + 1, line.to_owned())).collect())
+}
+
+/// A trace's delivery opportunities, in ms.
+pub(crate) fn trace(name: &str, folder: Option<&Path>) -> Read<Vec<u64>> {
+    let path = find(name, "trace", folder)?;
+    let shown = path.display();
+    let mut times: Vec<u64> = Vec::new();
+    for (number, line) in lines(&path, "trace", TRACE)? {
+        let time = line.parse().ok().filter(|ms| *ms <= MAX_MS && line.bytes().all(|c| c.is_ascii_digit()));
+        let Some(time) = time else {
+            let found = format!("line {number} of the trace {shown} is not a whole number up to {MAX_MS}");
+            return Err(refused(found, TRACE));
+        };
+        if let Some(last) = times.last().filter(|last| time < **last) {
+            return Err(refused(format!("line {number} of the trace {shown} goes back from {last} to {time}"), TRACE));
+        }
+        times.push(time);
+    }
+    match times.last() {
+        None => Err(refused(format!("the trace {shown} is empty"), TRACE)),
+        Some(0) => Err(refused(format!("the trace {shown} ends at 0 ms"), TRACE)),
+        Some(_) => Ok(times),
+    }
+}
+
+/// The delays of a table, in ns.
+pub(crate) fn delays(name: &str, folder: Option<&Path>) -> Read<Vec<u64>> {
+    let path = find(name, "table", folder)?;
+    let shown = path.display();
+    let mut delays = Vec::new();
+    for (number, line) in lines(&path, "table", DELAYS)? {
+        let delay = delay(&line);
+        delays
+            .push(delay.ok_or_else(|| refused(format!("line {number} of the table {shown} is not a delay"), DELAYS))?);
+    }
+    if delays.is_empty() { Err(refused(format!("the table {shown} is empty"), DELAYS)) } else { Ok(delays) }
+}
+
+/// `3.25` in ns, rounded to even as Python rounds.
+fn delay(line: &str) -> Option<u64> {
+    let (whole, decimals) = line.split_once('.').unwrap_or((line, "0"));
+    let digits = |text: &str, most| (1..=most).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
+    if !digits(whole, 10) || !digits(decimals, 9) {
+        return None;
+    }
+    let ns = (line.parse::<f64>().ok()? * 1e6).round_ties_even();
+    Some(knee_core::convert::truncated(ns))
+}
+
+/// Keys that this reader refuses.
+pub(crate) fn recording(key: &str) -> Refused {
+    let found = format!("{key} names a recording by time, which only the Python package reads");
+    refused(found, "leave it out, or give rate, loss or delay by [[changes]]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_a_decimal_number_of_ms() {
+        assert_eq!(["3.25", "0", "12.000001"].map(delay), [Some(3_250_000), Some(0), Some(12_000_001)]);
+        assert_eq!(["", ".5", "5.", "-1", "1e3", "12345678901"].map(delay), [None; 6]);
+    }
+}

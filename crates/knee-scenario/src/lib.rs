@@ -1,0 +1,218 @@
+//! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
+//!
+//! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
+//! `[[flows]]` they take the path, not what is sent there; of the other tables nothing. What is refused has a file, a
+//! line and a column, and the sentence that `knee run` says; recordings by time (`rate_trace` and the like) are
+//! refused, as only the Python package reads them.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
+mod changes;
+mod error;
+mod fields;
+mod files;
+mod links;
+mod node;
+mod params;
+mod paths;
+mod units;
+mod words;
+
+pub use error::Error;
+
+use error::{Part, Refused, refused};
+use fields::{Fields, Read, each, whole};
+use knee_core::convert::saturating_u64;
+use knee_net::spec::{ChangeSpec, LinkSpec};
+use links::Link;
+use node::{Node, Table, Value};
+use std::path::Path as FilePath;
+use toml::de::DeTable;
+use words::shown;
+
+/// The network of a scenario file.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// The links.
+    pub links: Vec<LinkSpec>,
+    /// The path of each flow; without flows one over all links, whose RTT is the links' delay.
+    pub paths: Vec<Path>,
+    /// Changes in the order of the file, one for each flow.
+    pub changes: Vec<ChangeSpec>,
+}
+
+/// The path of a flow, between two ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The flow's name.
+    pub label: String,
+    /// Base round-trip time, ns.
+    pub rtt: u64,
+    /// Indices of the links that it crosses, in order.
+    pub links: Vec<usize>,
+    /// True if the flow's data takes the links' reverse direction, from the last to the first.
+    pub reverse: bool,
+    /// Number of the tunnel that it goes through.
+    pub tunnel: Option<u32>,
+    /// Codepoint of its packets (DSCP, RFC 2474), below 64.
+    pub dscp: u8,
+}
+
+/// Largest file that is read, bytes, as in Python.
+const MAX_FILE: u64 = 8 << 20;
+/// Three years, ns: the longest duration.
+const LONGEST: u64 = 100_000_000_000_000_000;
+
+/// Reads a scenario file. The files that it names are looked for beside it, here, and in the folders of `KNEE_TRACES`.
+///
+/// # Errors
+/// If it cannot be read, or says what cannot be.
+pub fn open(file: impl AsRef<FilePath>) -> Result<Scenario, Error> {
+    let file = file.as_ref();
+    let name = file.display().to_string();
+    let whole = |found: String, accepted: &str| Error {
+        file: name.clone(),
+        line: 0,
+        column: 0,
+        key: String::new(),
+        found,
+        accepted: accepted.into(),
+    };
+    let unreadable = |reason: String| whole(format!("it cannot be read ({reason})"), "expected a readable TOML file");
+    let size = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+    if size > MAX_FILE {
+        return Err(unreadable(format!("it has {size} bytes, more than {MAX_FILE}")));
+    }
+    let content = std::fs::read(file).map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8(content).map_err(|error| {
+        whole(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()), "expected UTF-8 text")
+    })?;
+    read_in(&text, &name, file.parent())
+}
+
+/// Reads the text of a scenario file; errors call it `name`. The files that it names are looked for here, and in the
+/// folders of `KNEE_TRACES`.
+///
+/// # Errors
+/// If it says what cannot be.
+pub fn read(text: &str, name: &str) -> Result<Scenario, Error> {
+    read_in(text, name, None)
+}
+
+fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario, Error> {
+    let (parsed, errors) = DeTable::parse_recoverable(text);
+    if let Some(error) = errors.first() {
+        let (line, column) = error::line_and_column(text, error.span().map_or(0, |span| span.start));
+        let found = format!("it is not valid TOML ({})", error.message().lines().collect::<Vec<_>>().join(", "));
+        let accepted = "see https://toml.io".into();
+        return Err(Error { file: name.into(), line, column, key: String::new(), found, accepted });
+    }
+    let root = Table::of(parsed.as_ref());
+    scenario(&root, folder).map_err(|mut error| {
+        // A file with [link] has no [[links]].
+        let mut at = error.clone();
+        if root.get("link").is_some()
+            && let [Part::Key(links), Part::Index(0), ..] = error.key.as_slice()
+            && links == "links"
+        {
+            for key in [&mut error.key, &mut at.key] {
+                key.splice(..2, [Part::Key("link".into())]);
+            }
+        }
+        let (line, column) = error::line_and_column(text, node::place(&root, &at.key, at.at_key));
+        let key = error.name();
+        Error { file: name.into(), line, column, key, found: error.found, accepted: error.accepted }
+    })
+}
+
+/// The first of what was refused: an unknown key explains more than the missing one that it was meant to be.
+fn first(errors: Vec<Refused>) -> Option<Refused> {
+    let unknown = errors.iter().position(|error| error.unknown).unwrap_or(0);
+    errors.into_iter().nth(unknown)
+}
+
+/// Tables of scenario files that say nothing of the network; whoever runs the file reads them.
+const OTHERS: [&str; 8] = ["name", "title", "warmup", "interval", "run", "tcp", "quic", "probes"];
+
+fn scenario(root: &Table, folder: Option<&FilePath>) -> Result<Scenario, Refused> {
+    for (key, kind) in [("sweep", "sweep"), ("search", "search"), ("plots", "sweep")] {
+        if root.get(key).is_some() {
+            let found = format!("the file is a {kind}, not one scenario");
+            return Err(refused(found, format!("run it with knee {kind}")).under(key));
+        }
+    }
+    let given = links_of(root)?;
+    let mut fields = Fields::of(root);
+    fields.let_be(&OTHERS);
+    fields.let_be(&["link"]);
+    let duration = fields.take("duration", |value| units::TIME.parse(value, false));
+    let seed = fields.take("seed", seed);
+    fields.node("links");
+    let mut errors = std::mem::take(&mut fields.errors);
+    let links = each("links", &given, &mut errors, links::link);
+    let flows = fields.take("flows", |value| fields::list(value).map(<[Node]>::to_vec));
+    errors.append(&mut fields.errors);
+    let flows = flows.map(|flows| each("flows", &flows, &mut errors, paths::group));
+    let asked = fields.take("changes", |value| fields::list(value).map(<[Node]>::to_vec));
+    errors.append(&mut fields.errors);
+    let asked = each("changes", &asked.unwrap_or_default(), &mut errors, changes::change);
+    fields.end(None);
+    errors.append(&mut fields.errors);
+    if let Some(error) = first(errors) {
+        return Err(error);
+    }
+    links::check_all(&links)?;
+    let groups = match flows {
+        Some(groups) if groups.is_empty() => {
+            return Err(refused("there is no flow", "expected one or more [[flows]]").under("flows"));
+        }
+        Some(groups) => groups,
+        None => vec![paths::Group::over(&links)],
+    };
+    let paths = paths::counted_out(&groups, &links)?;
+    changes::check(&asked, &links, &paths, duration.unwrap_or(LONGEST))?;
+    let changes = changes::specs(&asked, &links, &paths);
+    Ok(Scenario { seed: seed.unwrap_or(1), links: specs(&links, folder)?, paths, changes })
+}
+
+/// The engine's form.
+fn specs(links: &[Link], folder: Option<&FilePath>) -> Read<Vec<LinkSpec>> {
+    let each = links.iter().enumerate().map(|(i, link)| link.spec(folder).map_err(|error| error.at(i, "links")));
+    each.collect()
+}
+
+/// The elements of `[[links]]`, or `[link]` as the only one.
+fn links_of(root: &Table) -> Read<Vec<Node>> {
+    let mut links = match (root.get("link"), root.get("links")) {
+        (Some(_), Some(_)) => {
+            let accepted = "expected one [link] or any number of [[links]]";
+            return Err(refused("link and links are both given", accepted).under("link"));
+        }
+        (Some(link), None) => vec![link.clone()],
+        (None, Some(links)) => fields::list(&links.value).map_err(|error| error.under("links"))?.to_vec(),
+        (None, None) => {
+            let accepted = "expected a [link] table or several [[links]]";
+            return Err(refused("it is missing", accepted).under("links"));
+        }
+    };
+    // The settings of hosts are let be, but for the clock that some queues share with them.
+    if let Some(tick) = root.get("tcp").and_then(Node::table).and_then(|tcp| tcp.get("tick")) {
+        for link in &mut links {
+            if let Value::Table(table) = &mut link.value {
+                links::on_clock(table, tick);
+            }
+        }
+    }
+    Ok(links)
+}
+
+fn seed(value: &Value) -> Read<u64> {
+    const ABOUT: &str = "a whole number from 0 to 9223372036854775807";
+    let seed = whole(value, 0, ABOUT)?;
+    if seed > saturating_u64(1 << 63) - 1 {
+        return Err(refused(format!("{} is out of range", shown(value)), format!("expected {ABOUT}")));
+    }
+    Ok(seed)
+}

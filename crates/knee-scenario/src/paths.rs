@@ -1,0 +1,199 @@
+//! The tables `[[flows]]`, as far as they say which way packets take.
+
+use crate::Path;
+use crate::error::{Part, Refused, refused};
+use crate::fields::{Fields, Read, list, name, text, whole, within, word};
+use crate::links::Link;
+use crate::node::{Table, Value};
+use crate::units::TIME;
+use crate::words::{near, quoted, shown};
+use knee_core::convert::index;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keys about what flows send, and when; the path does not depend on them.
+const OTHERS: [&str; 14] = [
+    "traffic",
+    "cc",
+    "cc_params",
+    "program",
+    "start",
+    "stop",
+    "lasts",
+    "bytes",
+    "stagger",
+    "transport",
+    "tls",
+    "pacing",
+    "ecn",
+    "receiver",
+];
+/// Most flows, and most links on a path.
+const MAX_FLOWS: u64 = 1_000_000;
+const MAX_PATH: usize = 255;
+/// Codepoints by name (RFC 2474, 2597, 3246, 5865, 8622, 9956), in the order of an error.
+const OTHER_CODEPOINTS: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("NQB", 45)];
+
+/// A flow, or `count` identical ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    label: Option<String>,
+    rtt: u64,
+    /// `None` for all links.
+    path: Option<Vec<String>>,
+    count: u64,
+    reverse: bool,
+    tunnel: Option<String>,
+    dscp: u8,
+}
+
+impl Group {
+    /// One flow over all links, without any delay but theirs.
+    pub(crate) fn over(links: &[Link]) -> Self {
+        let rtt = links.iter().map(|link| link.delay).sum();
+        Self { label: None, rtt, path: None, count: 1, reverse: false, tunnel: None, dscp: 0 }
+    }
+}
+
+fn codepoints() -> Vec<(String, u8)> {
+    let selectors = (0..8).map(|i| (format!("CS{i}"), 8 * i));
+    let forwarding = (1..5).flat_map(|i| (1..4).map(move |j| (format!("AF{i}{j}"), 8 * i + 2 * j)));
+    let others = OTHER_CODEPOINTS.map(|(name, number)| (name.to_owned(), number));
+    selectors.chain(forwarding).chain(others).collect()
+}
+
+fn dscp(value: &Value) -> Read<u8> {
+    const ACCEPTED: &str = "expected a name such as \"EF\", \"AF41\" or \"CS1\", or a number from 0 to 63";
+    let known = codepoints();
+    match value {
+        Value::Text(text) => {
+            let named = text.to_uppercase();
+            let found = known.iter().find(|(name, _)| *name == named).map(|(_, number)| *number);
+            found.ok_or_else(|| {
+                let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+                refused(format!("{} is no codepoint", quoted(text)), format!("{ACCEPTED}; {}", near(&named, &names)))
+            })
+        }
+        Value::Whole(n) if (0..64).contains(n) => Ok(u8::try_from(*n).unwrap_or(0)),
+        other => Err(refused(format!("{} is no codepoint", shown(other)), ACCEPTED)),
+    }
+}
+
+fn names(value: &Value) -> Result<Vec<String>, Refused> {
+    let nodes = list(value)?;
+    let each = nodes.iter().enumerate().map(|(i, node)| {
+        text(&node.value).map(str::to_owned).map_err(|error| {
+            let key = [&[Part::Index(i)], error.key.as_slice()].concat();
+            Refused { key, ..error }
+        })
+    });
+    each.collect()
+}
+
+/// A flow of a file.
+pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
+    let mut fields = Fields::of(given);
+    fields.let_be(&OTHERS);
+    fields.let_be(&["receiver_params"]);
+    let about = "the base round-trip time, such as \"20 ms\"";
+    let rtt = fields.require("rtt", about, |value| TIME.parse(value, false));
+    let count = fields.take("count", |value| whole(value, 1, "a number of identical flows, 1 or more"));
+    let label = fields.take("label", name);
+    let path = fields.take("path", names);
+    let direction = fields.take("direction", |value| word(value, &["forward", "reverse"]));
+    let tunnel = fields.take("tunnel", name);
+    let dscp = fields.take("dscp", dscp);
+    fields.end(None);
+    if !fields.errors.is_empty() {
+        return Err(fields.errors);
+    }
+    let reverse = direction == Some("reverse");
+    let (rtt, count, dscp) = (rtt.unwrap_or_default(), count.unwrap_or(1), dscp.unwrap_or(0));
+    Ok(Group { label, rtt, path, count, reverse, tunnel, dscp })
+}
+
+/// The path of each single flow.
+pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
+    let total: u64 = groups.iter().map(|group| group.count).fold(0, u64::saturating_add);
+    if total > MAX_FLOWS {
+        return Err(refused(format!("there are {total} flows"), format!("expected at most {MAX_FLOWS}")).under("flows"));
+    }
+    let routes: Vec<Vec<usize>> = groups
+        .iter()
+        .enumerate()
+        .map(|(i, group)| route(group, links).map_err(|error| within(error, "flows", i)))
+        .collect::<Read<_>>()?;
+    let mut tunnels: BTreeMap<&str, (u32, usize)> = BTreeMap::new();
+    let mut paths: Vec<Path> = Vec::new();
+    let mut labels = BTreeSet::new();
+    for (i, (group, route)) in groups.iter().zip(&routes).enumerate() {
+        let number = u32::try_from(tunnels.len()).unwrap_or(u32::MAX);
+        let tunnel = group.tunnel.as_deref().map(|name| *tunnels.entry(name).or_insert((number, i)));
+        if let Some((_, first)) = tunnel.filter(|(_, first)| routes[*first] != *route) {
+            let name = quoted(group.tunnel.as_deref().unwrap_or_default());
+            let found = format!("{name} is also the tunnel of flows[{first}], which crosses other links");
+            let error = refused(found, format!("expected the path of flows[{first}], or a tunnel of its own"));
+            return Err(within(error.under("tunnel"), "flows", i));
+        }
+        for k in 0..group.count {
+            let label = match (&group.label, group.count) {
+                (Some(label), 1) => label.clone(),
+                (Some(label), _) => format!("{label} {}", k + 1),
+                (None, _) => format!("flow {}", paths.len() + 1),
+            };
+            if !labels.insert(label.clone()) {
+                let error = refused(format!("{} is already used", quoted(&label)), "each flow needs its own label");
+                return Err(within(error.under("label"), "flows", i));
+            }
+            let Group { rtt, reverse, dscp, .. } = *group;
+            paths.push(Path { label, rtt, links: route.clone(), reverse, tunnel: tunnel.map(|it| it.0), dscp });
+        }
+    }
+    Ok(paths)
+}
+
+fn route(group: &Group, links: &[Link]) -> Read<Vec<usize>> {
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    let path: Vec<&str> = match &group.path {
+        Some(path) => path.iter().map(String::as_str).collect(),
+        None => names.clone(),
+    };
+    if path.is_empty() {
+        return Err(refused("the path is empty", format!("expected one or more of {}", names.join(", "))).under("path"));
+    }
+    if path.len() > MAX_PATH {
+        let found = format!("the path has {} links", path.len());
+        return Err(refused(found, format!("expected at most {MAX_PATH}")).under("path"));
+    }
+    let mut route = Vec::new();
+    for (j, name) in path.iter().enumerate() {
+        let at = |error: Refused| Refused { key: vec![Part::Key("path".into()), Part::Index(j)], ..error };
+        let Some(i) = names.iter().position(|known| known == name) else {
+            return Err(at(refused(format!("no link is named {}", quoted(name)), near(name, &names))));
+        };
+        if route.contains(&i) {
+            let found = format!("{} is in the path twice", quoted(name));
+            return Err(at(refused(found, "a path crosses each link at most once")));
+        }
+        if group.reverse && links[i].reverse.is_none() {
+            let accepted = format!("add reverse = {{ rate = ... }} to the link {name}, or leave direction out");
+            return Err(refused(format!("{} has no reverse direction", quoted(name)), accepted).under("direction"));
+        }
+        route.push(i);
+    }
+    check_delay(group.rtt, &route, links).map_err(|error| error.under("rtt"))?;
+    Ok(route)
+}
+
+pub(crate) fn check_delay(rtt: u64, route: &[usize], links: &[Link]) -> Read<()> {
+    let delay: u64 = route.iter().map(|i| links[*i].delay).sum();
+    if delay > rtt {
+        let found = format!("{} is less than the links' delay of {}", TIME.text(rtt), TIME.text(delay));
+        return Err(refused(found, "the links' delay is part of the round-trip time"));
+    }
+    Ok(())
+}
+
+/// The index of a flow.
+pub(crate) fn find(paths: &[Path], label: &str) -> Option<usize> {
+    paths.iter().position(|path| path.label == label).map(|i| index(i as u64))
+}

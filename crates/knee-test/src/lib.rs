@@ -1,0 +1,549 @@
+//! A simulated network for tests: knee's links, queues and models, driven by the program under test, with its bytes.
+//!
+//! A [`Net`] is read from a scenario file; it has no clock, no sockets and no threads. [`Net::send`] puts a datagram in
+//! at one end of a path, [`Net::poll`] gives what has come out at the others, and [`Net::next`] says when that may be.
+//! The same file, seed and calls give the same bytes at the same times.
+//!
+//! ```
+//! use knee_test::{Ecn, Net, Time};
+//!
+//! # fn main() -> Result<(), knee_test::Error> {
+//! let mut net = Net::from_toml(
+//!     r#"
+//!     [link]
+//!     rate = "10 Mbit/s"
+//!     queue = "codel"
+//!
+//!     [[flows]]
+//!     rtt = "40 ms"
+//!     "#,
+//! )?;
+//! let [client, server] = net.ends("flow 1")?;
+//! net.send(Time::ZERO, client, b"ping", Ecn::Ect0)?;
+//! while let Some(now) = net.next() {
+//!     for delivered in net.poll(now)? {
+//!         assert_eq!((delivered.port, &delivered.bytes[..]), (server, &b"ping"[..]));
+//!     }
+//! }
+//! assert!(net.link("bottleneck")?.queueing().p95() < Time::from_millis(20));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `[[flows]]` of the file are the paths: each has two ends, the near one, from which a flow's data would come, and the
+//! far one. What `knee run` would send there is not sent. Not modelled: processor time, segmentation offload,
+//! fragmentation, and what sends beside the program under test.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
+mod engine;
+mod figures;
+mod ip;
+#[cfg(feature = "tokio")]
+mod lab;
+mod pcap;
+#[cfg(feature = "quinn")]
+mod quinn;
+#[cfg(feature = "smoltcp")]
+mod smoltcp;
+#[cfg(feature = "tokio")]
+mod udp;
+
+#[cfg(feature = "smoltcp")]
+pub use self::smoltcp::{Came, Room, Wire, Wires};
+pub use figures::{Link, Queueing};
+pub use knee_core::Time;
+pub use knee_scenario::{Path, Scenario};
+#[cfg(feature = "tokio")]
+pub use lab::Lab;
+#[cfg(feature = "tokio")]
+pub use udp::Udp;
+
+use engine::{Engine, Fate};
+use knee_core::Packet;
+use knee_core::convert::{index_u16, index_u32};
+use pcap::Capture;
+use std::collections::VecDeque;
+use std::net::SocketAddrV4;
+use std::path::Path as FilePath;
+
+/// Largest IP packet, bytes.
+pub const MTU: usize = knee_core::packet::MTU as usize;
+/// Bytes of the headers of IPv4 and UDP, which each datagram of [`Net::send`] has on the links.
+pub const HEADERS: usize = 28;
+/// Packets that have come out and were not taken, at the most.
+const MOST_WAITING: usize = 100_000;
+
+/// An end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(u32);
+
+impl Port {
+    /// The near end of the path of flow `path`, counted from 0 in the order of the file.
+    pub const fn near(path: u32) -> Self {
+        Self(path * 2)
+    }
+
+    /// The far end of it.
+    pub const fn far(path: u32) -> Self {
+        Self(path * 2 + 1)
+    }
+
+    /// The other end of the same path.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+
+    /// The number of its path, counted from 0 in the order of the file.
+    pub const fn path(self) -> u32 {
+        self.0 / 2
+    }
+
+    /// True of the far end.
+    pub const fn is_far(self) -> bool {
+        self.0 % 2 == 1
+    }
+}
+
+/// The ECN field of an IP header (RFC 3168, 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct,
+    /// ECT(1), of L4S (RFC 9331).
+    Ect1,
+    /// ECT(0).
+    Ect0,
+    /// Congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// From the two bits of the header.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// The two bits of the header.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    const fn flags(self) -> u8 {
+        match self {
+            Self::NotEct => 0,
+            Self::Ect1 => Packet::ECT | Packet::L4S,
+            Self::Ect0 => Packet::ECT,
+            Self::Ce => Packet::ECT | Packet::CE,
+        }
+    }
+}
+
+/// A packet that has come out at an end of its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// When it came out.
+    pub at: Time,
+    /// Where.
+    pub port: Port,
+    /// The payload given to [`Net::send`], or the whole packet given to [`Net::send_ip`] with this ECN field.
+    pub bytes: Vec<u8>,
+    /// Its ECN field, which queues may have set to CE.
+    pub ecn: Ecn,
+    /// Its codepoint (DSCP, RFC 2474), below 64.
+    pub dscp: u8,
+    /// When it was sent.
+    pub sent: Time,
+    /// How long it waited in queues, to 64 ns.
+    pub queued: Time,
+}
+
+/// Why a packet did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It was lost at random before the queue.
+    Lost,
+    /// The queue did not take it: it was full, or its discipline dropped it on arrival.
+    Refused,
+    /// The queue dropped it for another packet that came.
+    PushedOut,
+    /// The queue's discipline dropped it as it was to leave, or as the limit changed.
+    Managed,
+    /// It was damaged on the link, so that its checksum failed at the other end.
+    Damaged,
+}
+
+/// A packet that a link dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// When.
+    pub at: Time,
+    /// The port that sent it.
+    pub from: Port,
+    /// When it was sent.
+    pub sent: Time,
+    /// The number of the link, as in [`Net::link_names`].
+    pub link: usize,
+    /// Why.
+    pub reason: Reason,
+    /// Its size as an IP packet, bytes.
+    pub size: usize,
+}
+
+/// Errors of a network.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file says what cannot be.
+    #[error(transparent)]
+    Scenario(#[from] knee_scenario::Error),
+    /// Links that cannot be built.
+    #[error("the network cannot be built: {0}; the scenario file has to say something else.")]
+    Network(#[from] knee_net::SpecError),
+    /// A packet larger than the links carry.
+    #[error(
+        "a packet of {found} bytes was sent from port {port:?} at {at}; links carry up to {MTU} bytes with IP's and \
+         UDP's headers, so send at most {most} bytes here, and expect no segmentation offload (GSO)."
+    )]
+    TooLarge {
+        /// When.
+        at: Time,
+        /// The sender.
+        port: Port,
+        /// Bytes as an IP packet.
+        found: usize,
+        /// The most that the call takes.
+        most: usize,
+    },
+    /// A clock that went back.
+    #[error("the clock went back from {before} to {found}; a network is told times that never decrease.")]
+    ClockWentBack {
+        /// The last time told.
+        before: Time,
+        /// The earlier one told now.
+        found: Time,
+    },
+    /// No such port.
+    #[error("there is no port {found:?}; the file has {paths} paths, and port numbers up to {}.", paths * 2 - 1)]
+    UnknownPort {
+        /// The port.
+        found: Port,
+        /// How many paths there are.
+        paths: u32,
+    },
+    /// No flow or link of this name.
+    #[error("no {kind} is named {found:?}; there are: {}.", known.join(", "))]
+    UnknownName {
+        /// A flow or a link.
+        kind: &'static str,
+        /// The name.
+        found: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// A program that takes nothing.
+    #[error(
+        "{waiting} packets have come out since {since} and were not taken; call poll at the times that next gives, or \
+         more often."
+    )]
+    NotPolled {
+        /// How many.
+        waiting: usize,
+        /// When the first of them came out.
+        since: Time,
+    },
+    /// Bytes that are no IP packet.
+    #[error("the {len} bytes sent from port {port:?} are no IP packet: {fault}; send_ip takes a whole one.")]
+    NotIp {
+        /// The sender.
+        port: Port,
+        /// How many bytes.
+        len: usize,
+        /// The fault.
+        fault: &'static str,
+    },
+    /// A program in real time.
+    #[cfg(feature = "tokio")]
+    #[error(
+        "tokio's clock runs, or there is no runtime; a lab takes one whose clock is paused, as of \
+         #[tokio::test(start_paused = true)]."
+    )]
+    ClockRuns,
+    /// A program that waits for nothing.
+    #[cfg(feature = "tokio")]
+    #[error("the program waits since {at}, and for a day nothing is due in the network and its timers.")]
+    Stalled {
+        /// When something happened last.
+        at: Time,
+    },
+    /// quinn made no endpoint.
+    #[cfg(feature = "quinn")]
+    #[error("quinn made no endpoint at port {port:?}: {error}.")]
+    Endpoint {
+        /// Where.
+        port: Port,
+        /// quinn's error.
+        error: std::io::Error,
+    },
+    /// A file that cannot be written.
+    #[error("{file} cannot be written ({error}); give a file in a folder that is there.")]
+    Write {
+        /// The file.
+        file: String,
+        /// The system's error.
+        error: std::io::Error,
+    },
+}
+
+/// A packet inside.
+#[derive(Clone, Debug)]
+struct Inside {
+    bytes: Vec<u8>,
+    from: Port,
+    sent: Time,
+    dscp: u8,
+    is_ip: bool,
+}
+
+/// A simulated network.
+pub struct Net {
+    engine: Engine,
+    labels: Vec<String>,
+    /// Codepoints of the paths.
+    codepoints: Vec<u8>,
+    /// The latest time told.
+    now: Time,
+    inside: Vec<Option<Inside>>,
+    free: Vec<u32>,
+    arrived: VecDeque<Delivered>,
+    drops: Vec<Dropped>,
+    capture: Capture,
+    seed: u64,
+}
+
+impl Net {
+    /// The network of a scenario file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or says what cannot be.
+    pub fn open(file: impl AsRef<FilePath>) -> Result<Self, Error> {
+        Self::new(&knee_scenario::open(file)?)
+    }
+
+    /// The network of a scenario file's text.
+    ///
+    /// # Errors
+    /// If it says what cannot be.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        Self::new(&knee_scenario::read(text, "the text")?)
+    }
+
+    /// The network of a scenario that was read before, perhaps with another seed.
+    ///
+    /// # Errors
+    /// If its links cannot be built.
+    pub fn new(scenario: &Scenario) -> Result<Self, Error> {
+        Ok(Self {
+            engine: Engine::new(scenario)?,
+            labels: scenario.paths.iter().map(|path| path.label.clone()).collect(),
+            codepoints: scenario.paths.iter().map(|path| path.dscp).collect(),
+            now: Time::ZERO,
+            inside: Vec::new(),
+            free: Vec::new(),
+            arrived: VecDeque::new(),
+            drops: Vec::new(),
+            capture: Capture::new(scenario.paths.iter().map(|path| path.label.as_str())),
+            seed: scenario.seed,
+        })
+    }
+
+    /// The seed of all random streams; a failing test prints it.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The latest time told.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// How many paths there are; each has a [`Port::near`] and a [`Port::far`].
+    pub fn paths(&self) -> u32 {
+        index_u32(self.labels.len())
+    }
+
+    /// The near and the far end of a flow's path.
+    ///
+    /// # Errors
+    /// If there is no such flow; without a label the first is `flow 1`.
+    pub fn ends(&self, flow: &str) -> Result<[Port; 2], Error> {
+        let path = self.labels.iter().position(|label| label == flow).map(index_u32);
+        let unknown = || Error::UnknownName { kind: "flow", found: flow.into(), known: self.labels.clone() };
+        path.map(|path| [Port::near(path), Port::far(path)]).ok_or_else(unknown)
+    }
+
+    /// The address of a port in captures, and for programs that want one: near ends are in 10.1.0.0/16, far ones in
+    /// 10.129.0.0/16.
+    pub const fn address(port: Port) -> SocketAddrV4 {
+        ip::address(port)
+    }
+
+    /// The port of an address.
+    pub fn port_of(&self, address: SocketAddrV4) -> Option<Port> {
+        (0..self.paths() * 2).map(Port).find(|port| Self::address(*port) == address)
+    }
+
+    /// Sends a UDP payload from one end of a path to the other, with the path's codepoint. On links it has 28 bytes of
+    /// headers more.
+    ///
+    /// # Errors
+    /// If the packet is larger than [`MTU`], the port does not exist, `now` is before the last time told, or nobody
+    /// takes what comes out.
+    pub fn send(&mut self, now: Time, port: Port, bytes: &[u8], ecn: Ecn) -> Result<(), Error> {
+        let dscp = self.codepoints.get(port.path() as usize).copied().unwrap_or_default();
+        let inside = Inside { bytes: bytes.to_vec(), from: port, sent: now, dscp, is_ip: false };
+        self.put(now, inside, bytes.len() + HEADERS, ecn)
+    }
+
+    /// Sends a whole IP packet, of version 4 or 6, with the codepoint and the ECN field that it has. It is not routed:
+    /// it goes to the other end, whatever its addresses are.
+    ///
+    /// # Errors
+    /// As of [`Net::send`], and if the bytes are no IP packet.
+    pub fn send_ip(&mut self, now: Time, port: Port, packet: &[u8]) -> Result<(), Error> {
+        let fields = ip::fields(packet).map_err(|fault| Error::NotIp { port, len: packet.len(), fault })?;
+        let inside = Inside { bytes: packet.to_vec(), from: port, sent: now, dscp: fields >> 2, is_ip: true };
+        self.put(now, inside, packet.len(), Ecn::from_bits(fields))
+    }
+
+    fn put(&mut self, now: Time, inside: Inside, size: usize, ecn: Ecn) -> Result<(), Error> {
+        let port = inside.from;
+        if port.path() >= self.paths() {
+            return Err(Error::UnknownPort { found: port, paths: self.paths() });
+        }
+        if size > MTU {
+            let most = if inside.is_ip { MTU } else { MTU - HEADERS };
+            return Err(Error::TooLarge { at: now, port, found: size, most });
+        }
+        if let Some(first) = self.arrived.front().filter(|_| self.arrived.len() >= MOST_WAITING) {
+            return Err(Error::NotPolled { waiting: self.arrived.len(), since: first.at });
+        }
+        self.advance(now)?;
+        self.capture.packet(now, port, &inside, ecn, None);
+        let dscp = inside.dscp;
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.inside.push(None);
+            index_u32(self.inside.len()) - 1
+        });
+        self.inside[key as usize] = Some(inside);
+        let packet = engine::packet(key, index_u16(size), ecn.flags());
+        self.engine.send(port.path(), port.is_far(), Some(dscp), packet, now);
+        self.sort();
+        Ok(())
+    }
+
+    /// When something happens inside next. `None` if nothing does until something is sent. Something may also have
+    /// come out already.
+    pub fn next(&self) -> Option<Time> {
+        if let Some(first) = self.arrived.front() {
+            return Some(first.at.max(self.now));
+        }
+        Some(self.engine.next()).filter(|at| *at < Time::MAX)
+    }
+
+    /// Lets time pass up to `now`; gives what has come out, in the order in which it did.
+    ///
+    /// # Errors
+    /// If `now` is before the last time told.
+    pub fn poll(&mut self, now: Time) -> Result<impl Iterator<Item = Delivered> + '_, Error> {
+        self.advance(now)?;
+        Ok(self.arrived.drain(..))
+    }
+
+    /// Lets all happen up to `now`, and what is due at that time too.
+    fn advance(&mut self, now: Time) -> Result<(), Error> {
+        if now < self.now {
+            return Err(Error::ClockWentBack { before: self.now, found: now });
+        }
+        while self.engine.next() <= now {
+            self.engine.step();
+            self.sort();
+        }
+        self.now = now;
+        Ok(())
+    }
+
+    /// Takes what has happened inside.
+    fn sort(&mut self) {
+        let Self { engine, inside, free, arrived, drops, capture, .. } = self;
+        for (at, fate) in engine.take() {
+            let (Fate::Arrived(packet) | Fate::Dropped(packet, ..)) = fate;
+            let key = packet.payload.key();
+            let Some(mut kept) = inside[key as usize].take() else { continue };
+            free.push(key);
+            let (from, sent, size) = (kept.from, kept.sent, usize::from(packet.size));
+            let ecn = Ecn::from_bits(packet.ecn_field());
+            if let Fate::Dropped(_, link, reason) = fate {
+                capture.packet(at, from, &kept, ecn, Some(reason));
+                drops.push(Dropped { at, from, sent, link, reason, size });
+                continue;
+            }
+            if kept.is_ip {
+                ip::set_ecn(&mut kept.bytes, ecn);
+            }
+            capture.packet(at, from.other(), &kept, ecn, None);
+            let (port, dscp, queued) = (from.other(), kept.dscp, packet.queued());
+            arrived.push_back(Delivered { at, port, bytes: kept.bytes, ecn, dscp, sent, queued });
+        }
+    }
+
+    /// Drops of all links so far, in the order of time.
+    pub fn drops(&self) -> &[Dropped] {
+        &self.drops
+    }
+
+    /// The names of the links, then of the reverse directions that queue, as `downlink (reverse)`.
+    pub fn link_names(&self) -> impl Iterator<Item = &str> {
+        self.engine.link_names()
+    }
+
+    /// The figures of a link up to the latest time told.
+    ///
+    /// # Errors
+    /// If no link has this name; that of `[link]` is `bottleneck`.
+    pub fn link(&mut self, name: &str) -> Result<Link, Error> {
+        let Some(number) = self.engine.link_names().position(|link| link == name) else {
+            let known = self.engine.link_names().map(str::to_owned).collect();
+            return Err(Error::UnknownName { kind: "link", found: name.into(), known });
+        };
+        let (figures, bytes) = self.engine.figures(number, self.now);
+        Ok(Link::new(figures, bytes, self.now))
+    }
+
+    /// Keeps the first `bytes` of each packet for [`Net::write_pcap`] from now on; 0: keeps no packet. At first 96.
+    pub const fn capture(&mut self, bytes: usize) {
+        self.capture.keep = bytes;
+    }
+
+    /// The packets so far as a pcapng file: an interface for each port, and one more for each path, whose packets were
+    /// dropped, each with a comment that says why.
+    pub fn pcap(&self) -> Vec<u8> {
+        self.capture.file()
+    }
+
+    /// Writes [`Net::pcap`] into a file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_pcap(&self, file: impl AsRef<FilePath>) -> Result<(), Error> {
+        let file = file.as_ref();
+        let failed = |error| Error::Write { file: file.display().to_string(), error };
+        std::fs::write(file, self.pcap()).map_err(failed)
+    }
+}

@@ -1,0 +1,65 @@
+//! The test of docs/network-tests.md, which finds that an upload fills a long queue.
+
+use knee_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use knee_quic::tls::{CONFIGS, NAME};
+use knee_test::{Net, Port, Time};
+use quinn::{ClientConfig, Endpoint, ServerConfig};
+use std::sync::Arc;
+
+/// A home's uplink, whose modem has a queue of a second.
+const UPLINK: &str = r#"
+[link]
+rate = "10 Mbit/s"
+limit = "1000 packets"
+
+[[flows]]
+rtt = "30 ms"
+"#;
+
+fn configs() -> (ClientConfig, ServerConfig) {
+    let configs = CONFIGS.clone();
+    let client = QuicClientConfig::try_from(configs.client).expect("TLS 1.3");
+    let server = QuicServerConfig::try_from(configs.server).expect("TLS 1.3");
+    (ClientConfig::new(Arc::new(client)), ServerConfig::with_crypto(Arc::new(server)))
+}
+
+/// Takes a connection and reads what it sends.
+async fn serve(server: Endpoint) {
+    let connection = server.accept().await.unwrap().await.unwrap();
+    let mut stream = connection.accept_uni().await.unwrap();
+    while stream.read_chunk(usize::MAX, true).await.unwrap().is_some() {}
+    connection.close(0u32.into(), b"done");
+}
+
+/// Sends bytes and waits until the other end has them.
+async fn upload(client: Endpoint, bytes: usize) {
+    let connection = client.connect(Net::address(Port::far(0)).into(), NAME).unwrap().await.unwrap();
+    let mut stream = connection.open_uni().await.unwrap();
+    stream.write_all(&vec![0; bytes]).await.unwrap();
+    stream.finish().unwrap();
+    connection.closed().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "95 % of the packets waited up to")]
+async fn an_upload_leaves_the_queue_short() {
+    let lab = Net::from_toml(UPLINK).unwrap().lab().unwrap();
+    let (client_config, server_config) = configs();
+    let (client, server) = lab.quinn(client_config, server_config).unwrap();
+    lab.spawn(serve(server));
+    lab.run(upload(client, 5_000_000)).await.unwrap();
+
+    let waited = lab.net().link("bottleneck").unwrap().queueing().p95();
+    assert!(waited < Time::from_millis(20), "95 % of the packets waited up to {} ms", waited.as_millis());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_manages_itself_is_a_tenth_as_long_under_the_same_upload() {
+    let lab = Net::from_toml(&UPLINK.replace("limit = \"1000 packets\"", "queue = \"codel\"")).unwrap().lab().unwrap();
+    let (client_config, server_config) = configs();
+    let (client, server) = lab.quinn(client_config, server_config).unwrap();
+    lab.spawn(serve(server));
+    lab.run(upload(client, 5_000_000)).await.unwrap();
+    let waited = lab.net().link("bottleneck").unwrap().queueing().p95();
+    assert!(waited < Time::from_millis(96), "95 % of the packets waited up to {} ms", waited.as_millis());
+}

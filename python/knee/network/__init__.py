@@ -1,0 +1,6 @@
+"""``knee.Network``: the network of a scenario under other programs' tests."""
+
+from knee.network.net import Network
+from knee.network.packets import Delivered, Dropped, End, LinkFigures
+
+__all__ = ["Delivered", "Dropped", "End", "LinkFigures", "Network"]
