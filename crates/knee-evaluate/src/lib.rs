@@ -145,7 +145,6 @@ mod explain;
 mod figures;
 mod guard;
 mod in_flight;
-mod quantity;
 mod report;
 mod run;
 mod scenario;

@@ -1,24 +1,20 @@
 //! Scenarios of the criteria: the part of scenario files that this crate takes, and the specification of a run.
 //!
-//! It takes one link that is a wire, and flows that are endless streams or transfers, whose receivers may misbehave.
-//! Any other key is rejected by name, so that a scenario is either run as `knee evaluate` runs it, or not at all.
+//! It takes any network, and flows that are endless streams or transfers, whose receivers may misbehave. Any other key
+//! is rejected by name, so that a scenario is either run as `knee evaluate` runs it, or not at all.
 
-use crate::quantity::{BitsPerSecond, Limit, Nanos, Size};
-use knee_net::spec::EcnSpec;
 use knee_net::spec::{
-    Capacity, Change, ChangeSpec, FlowSpec, LinkLayerSpec, LinkSpec, ModelSpec, QuicSpec, TcpSpec, Transport, ValueSpec,
+    Capacity, Change, EcnSpec, FlowSpec, ModelSpec, QuicSpec, RecordedSpec, TcpSpec, Transport, ValueSpec,
 };
+use knee_scenario::{Path, quantity};
 use knee_sim::Spec;
-use serde::Deserialize;
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// The congestion control of a scenario in whose place the algorithm under evaluation comes.
 pub(crate) const PLACE: &str = "X";
-/// Name of the one link, unless a scenario gives another.
-const LINK: &str = "bottleneck";
-/// Bytes that a link counts on top of each IP packet: an Ethernet header, the default of scenario files.
-const OVERHEAD: u32 = 14;
 /// Interval of the time series, ns: the default of scenario files.
 const INTERVAL: u64 = 100_000_000;
 /// Receive window of TCP flows, bytes. Several times what any path and buffer of the criteria hold, so that it limits
@@ -26,44 +22,37 @@ const INTERVAL: u64 = 100_000_000;
 const RECEIVE_WINDOW: u64 = 64 << 20;
 
 /// A scenario with [`PLACE`] where the algorithm comes.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    network: knee_scenario::Scenario,
+    sent: Sent,
+}
+
+/// The keys beside those of the network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Scenario {
-    duration: Nanos,
-    #[serde(default)]
-    warmup: Nanos,
+struct Sent {
+    #[serde(deserialize_with = "time")]
+    duration: u64,
+    #[serde(default, deserialize_with = "time")]
+    warmup: u64,
     #[serde(default)]
     tcp: Tcp,
-    link: Link,
     flows: Vec<Flow>,
-    #[serde(default)]
-    changes: Vec<RawChange>,
+    #[serde(default, rename = "link")]
+    _link: IgnoredAny,
+    #[serde(default, rename = "links")]
+    _links: IgnoredAny,
+    #[serde(default, rename = "changes")]
+    _changes: IgnoredAny,
 }
 
 /// Settings of the TCP endpoints.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tcp {
-    receive_window: Option<Size>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Link {
-    rate: BitsPerSecond,
-    #[serde(default = "pfifo")]
-    queue: String,
-    limit: Option<Limit>,
-    #[serde(default)]
-    loss: f64,
-    #[serde(default)]
-    jitter: Nanos,
-    #[serde(default)]
-    reorder: bool,
-}
-
-fn pfifo() -> String {
-    "pfifo".into()
+    #[serde(default, deserialize_with = "size")]
+    receive_window: Option<u64>,
 }
 
 /// A flow, or `count` identical ones.
@@ -72,32 +61,36 @@ fn pfifo() -> String {
 struct Flow {
     cc: String,
     label: String,
-    rtt: Nanos,
-    #[serde(default)]
-    start: Nanos,
-    bytes: Option<Size>,
+    #[serde(default, deserialize_with = "time")]
+    start: u64,
+    #[serde(default, deserialize_with = "size")]
+    bytes: Option<u64>,
     #[serde(default = "one")]
     count: u64,
-    #[serde(default)]
-    stagger: Nanos,
+    #[serde(default, deserialize_with = "time")]
+    stagger: u64,
     receiver: Option<String>,
     /// Counts, since receivers have no other parameters.
     #[serde(default)]
     receiver_params: BTreeMap<String, u64>,
+    #[serde(rename = "rtt")]
+    _rtt: IgnoredAny,
+    #[serde(default, rename = "path")]
+    _path: IgnoredAny,
+    #[serde(default, rename = "direction")]
+    _direction: IgnoredAny,
 }
 
 const fn one() -> u64 {
     1
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawChange {
-    at: Nanos,
-    link: Option<String>,
-    flow: Option<String>,
-    rate: Option<BitsPerSecond>,
-    rtt: Option<Nanos>,
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    quantity::time(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    quantity::size(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
 }
 
 /// The replacement of the algorithm under evaluation in a scenario.
@@ -112,122 +105,98 @@ pub(crate) enum Placed<'a> {
 impl Scenario {
     /// The labels of the flows in whose place the algorithm comes.
     pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
-        self.flows.iter().filter(|flow| flow.cc == PLACE).map(|flow| flow.label.as_str())
+        self.sent.flows.iter().filter(|flow| flow.cc == PLACE).map(|flow| flow.label.as_str())
     }
 
     /// True if receivers of the algorithm's flows misbehave, which only those over TCP can.
     pub(crate) fn misbehaves(&self) -> bool {
-        self.flows.iter().any(|flow| flow.cc == PLACE && flow.receiver.is_some())
+        self.sent.flows.iter().any(|flow| flow.cc == PLACE && flow.receiver.is_some())
     }
 
-    /// The greatest rate that the link has in the course of time, bit/s.
+    /// The greatest rate that a link has in the course of time, bit/s.
     pub(crate) fn greatest_rate(&self) -> u64 {
-        let changed = self.changes.iter().filter_map(|change| change.rate);
-        changed.map(|rate| rate.0).fold(self.link.rate.0, u64::max)
+        let links = self.network.links.iter().map(|link| match &link.capacity {
+            Capacity::Rate(rate) => *rate,
+            Capacity::Rates(RecordedSpec { values, .. }) => values.iter().copied().max().unwrap_or(u64::MAX),
+            // Opportunities of one millisecond may be many.
+            Capacity::Trace(_) => u64::MAX,
+        });
+        let changed = self.network.changes.iter().filter_map(|change| match change.what {
+            Change::Rate { rate, .. } => Some(rate),
+            _ => None,
+        });
+        links.chain(changed).fold(0, u64::max)
     }
 
     /// The specification of a run.
     ///
     /// # Errors
-    /// What in the scenario this crate does not have.
+    /// A change of a flow that is not there.
     pub(crate) fn spec(&self, placed: Placed<'_>, seed: u64) -> Result<Spec, String> {
-        let mut flows = Vec::new();
-        for flow in &self.flows {
+        let Self { network, sent } = self;
+        let (mut flows, mut numbers) = (Vec::new(), Vec::new());
+        let each = sent.flows.iter().flat_map(|flow| (0..flow.count).map(move |number| (flow, number)));
+        for ((flow, number), path) in each.zip(&network.paths) {
             let (cc, transport) = match placed {
                 _ if flow.cc != PLACE => (flow.cc.as_str(), Transport::Tcp),
                 Placed::Flows(cc, transport) => (cc, transport),
-                Placed::Nothing => continue,
+                Placed::Nothing => {
+                    numbers.push(None);
+                    continue;
+                }
             };
-            flows.extend((0..flow.count).map(|i| self.flow(flow, i, cc, transport)));
+            numbers.push(Some(flows.len()));
+            flows.push(flow.spec(number, path, (cc, transport), sent.duration));
         }
-        let changes = self.changes.iter().map(|change| change.read(&flows)).collect::<Result<_, _>>()?;
-        let window = self.tcp.receive_window.as_ref().map_or(RECEIVE_WINDOW, |size| size.0);
+        let mut changes = network.changes.clone();
+        for change in &mut changes {
+            if let Change::Rtt { flow, .. } = &mut change.what {
+                let label = &network.paths[*flow].label;
+                *flow = numbers[*flow].ok_or_else(|| format!("a change of the flow {label}"))?;
+            }
+        }
+        let window = sent.tcp.receive_window.unwrap_or(RECEIVE_WINDOW);
         Ok(Spec {
-            duration: self.duration.0,
+            duration: sent.duration,
             seed,
-            warmup: self.warmup.0,
+            warmup: sent.warmup,
             interval: INTERVAL,
             tcp: TcpSpec { receive_window: Some(window), ..TcpSpec::default() },
             quic: QuicSpec::default(),
-            links: vec![self.link.spec()],
+            links: network.links.clone(),
             flows,
             changes,
         })
     }
+}
 
-    fn flow(&self, flow: &Flow, number: u64, cc: &str, transport: Transport) -> FlowSpec {
-        let label = if flow.count == 1 { flow.label.clone() } else { format!("{} {}", flow.label, number + 1) };
+impl Flow {
+    fn spec(&self, number: u64, path: &Path, (cc, transport): (&str, Transport), stop: u64) -> FlowSpec {
         FlowSpec {
-            label,
+            label: path.label.clone(),
             cc: cc.into(),
             cc_params: None,
             policy: None,
-            rtt: flow.rtt.0,
-            start: flow.start.0 + number * flow.stagger.0,
-            stop: self.duration.0,
-            bytes: flow.bytes.map(|size| size.0),
-            path: vec![0],
-            reverse: false,
+            rtt: path.rtt,
+            start: self.start + number * self.stagger,
+            stop,
+            bytes: self.bytes,
+            path: path.links.clone(),
+            reverse: path.reverse,
             pacing: false,
             ecn: EcnSpec::Off,
             transport,
             tls: false,
             traffic: None,
-            receiver: flow.receiver(),
-            tunnel: None,
-            dscp: 0,
+            receiver: self.receiver(),
+            tunnel: path.tunnel,
+            dscp: path.dscp,
         }
     }
-}
 
-impl Flow {
     fn receiver(&self) -> Option<ModelSpec> {
         let params = self.receiver_params.iter().map(|(name, count)| (name.clone(), ValueSpec::Count(*count)));
         self.receiver.clone().map(|name| ModelSpec { name, params: params.collect() })
-    }
-}
-
-impl Link {
-    fn spec(&self) -> LinkSpec {
-        LinkSpec {
-            name: LINK.into(),
-            capacity: Capacity::Rate(self.rate.0),
-            queue: self.queue.clone(),
-            limit: self.limit.map(|limit| limit.0),
-            queue_params: BTreeMap::new(),
-            overhead: OVERHEAD,
-            mpu: 0,
-            linklayer: LinkLayerSpec::default(),
-            model: ModelSpec::default(),
-            channel: None,
-            loss: self.loss,
-            loss_model: None,
-            delay: 0,
-            jitter: self.jitter.0,
-            delay_model: None,
-            delay_table: None,
-            reorder: self.reorder,
-            delay_trace: None,
-            loss_trace: None,
-            slot: None,
-            corrupt: 0.0,
-            burst: None,
-            reverse: None,
-        }
-    }
-}
-
-impl RawChange {
-    fn read(&self, flows: &[FlowSpec]) -> Result<ChangeSpec, String> {
-        let what = match (self.link.as_deref(), &self.flow, self.rate, self.rtt) {
-            (Some(LINK), None, Some(rate), None) => Change::Rate { link: 0, rate: rate.0 },
-            (None, Some(label), None, Some(rtt)) => {
-                let flow = flows.iter().position(|flow| flow.label == *label);
-                Change::Rtt { flow: flow.ok_or_else(|| format!("a change of the flow {label}"))?, rtt: rtt.0 }
-            }
-            _ => return Err("a change of something else than a link's rate or a flow's RTT".into()),
-        };
-        Ok(ChangeSpec { at: self.at.0, what })
     }
 }
 
@@ -240,10 +209,13 @@ pub(crate) fn read(mut table: Table, changes: &[String]) -> Result<Scenario, Str
         let (key, value) = change.split_once('=').ok_or_else(|| format!("the change {change:?}"))?;
         put(&mut table, key.trim(), value.trim()).ok_or_else(|| format!("the key {key}"))?;
     }
-    table.try_into().map_err(|error: toml::de::Error| {
+    let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+    let sent = table.try_into().map_err(|error: toml::de::Error| {
         // Without the list of what there is, which says nothing to readers of a report.
         error.message().split(", expected").next().unwrap_or_default().replace("unknown field", "the key")
-    })
+    })?;
+    let network = knee_scenario::read(&text, "scenario").map_err(|error| format!("{}: {}", error.key, error.found))?;
+    Ok(Scenario { network, sent })
 }
 
 /// Sets a key such as `flows.0.count`; `None` if there is no such place. A value that is not TOML is text.

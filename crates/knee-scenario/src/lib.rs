@@ -15,6 +15,7 @@ mod links;
 mod node;
 mod params;
 mod paths;
+pub mod quantity;
 mod units;
 mod words;
 
