@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import pwd
+import shutil
 import stat
 import subprocess
 import sys
@@ -357,6 +358,7 @@ def test_the_switch_of_the_installations_owner_runs_and_a_strangers_does_not(
 
 
 @roots
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="no unshare")
 def test_where_the_machines_root_is_nobody_a_run_works(tmp_path: Path) -> None:
     """In a user namespace with one user, all that is root's belongs to the user of unmapped ids."""
     command = ["unshare", "--map-root-user", sys.executable, "-m", "knee", "run", "hello", "--no-report"]
