@@ -130,7 +130,7 @@ test-docs: lint-python
 
 test-packages: test-tools $(STAMPS)/dev
 	cargo test --workspace --quiet --test whole $(RUST_FEATURES) -- --ignored
-	cargo test --package knee-switch --quiet --test devices
+	cargo test --workspace --quiet --test devices $(RUST_FEATURES)
 	$(PYTEST) $(PARALLEL) -m "system and not uml and not running_kernel" $$(grep -liE 'mark\.(packages|guest|long)|needs_chromium' tests/test_*.py)
 
 # The tests that need a kernel are skipped, by name, if it cannot be built; in CI they fail.
