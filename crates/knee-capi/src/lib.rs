@@ -191,7 +191,9 @@ pub unsafe extern "C" fn knee_net_send(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knee_net_next(net: *const knee_net) -> u64 {
     // SAFETY: as the caller promises.
-    let due = unsafe { net.as_ref() }.and_then(|net| net.came.front().map(|first| first.at).or_else(|| net.net.next()));
+    let net = unsafe { net.as_ref() };
+    // A packet that has come is due at once: its own time is over.
+    let due = net.and_then(|net| if net.came.is_empty() { net.net.next() } else { Some(net.net.now()) });
     due.map_or(u64::MAX, Time::as_nanos)
 }
 

@@ -97,7 +97,7 @@ fn what_cannot_be_is_an_error_with_a_text() {
     assert!(refused.starts_with("the text:2:8: link.rate: "), "{refused}");
     let net = Owned::read("[link]\nrate = \"10 Mbit/s\"\n").unwrap();
     let large = [0; 1_473];
-    // SAFETY: pointers are NULL or to what is there.
+    // SAFETY: pointers are NULL or to memory of this test.
     unsafe {
         assert_eq!(knee_net_send(net.0, 0, 0, large.as_ptr(), large.len(), 0), -1);
         assert!(net.error().starts_with("a packet of 1501 bytes"), "{}", net.error());
@@ -122,11 +122,30 @@ fn what_cannot_be_is_an_error_with_a_text() {
 }
 
 #[test]
+fn a_program_that_takes_one_packet_at_a_time_is_never_sent_back_in_time() {
+    let net = Owned::read("[link]\nrate = \"12 Mbit/s\"\noverhead = \"0 B\"\n").unwrap();
+    let mut packet = MaybeUninit::<knee_packet>::uninit();
+    // SAFETY: pointers are to memory of this test.
+    unsafe {
+        for _ in 0..5 {
+            assert_eq!(knee_net_send(net.0, 0, 0, [7; 1_472].as_ptr(), 1_472, 0), 0);
+        }
+        let mut now = 10_000_000;
+        for left in (0..5).rev() {
+            assert_eq!(knee_net_poll(net.0, now, packet.as_mut_ptr()), 1, "{}", net.error());
+            let next = knee_net_next(net.0);
+            assert_eq!(next, if left > 0 { now } else { u64::MAX });
+            now = now.max(next);
+        }
+    }
+}
+
+#[test]
 fn bytes_and_figures_come_out() {
     let net = Owned::read("[link]\nrate = \"12 Mbit/s\"\noverhead = \"0 B\"\n[[flows]]\nrtt = \"20 ms\"\n").unwrap();
     let (mut packet, mut link) = (MaybeUninit::<knee_packet>::uninit(), MaybeUninit::<knee_link>::uninit());
     let file = Path::new(TEMPORARY).join("capi.pcapng");
-    // SAFETY: pointers are to what is there, and what was written is read.
+    // SAFETY: pointers are to memory of this test, and only what was written is read.
     unsafe {
         assert_eq!(knee_net_next(net.0), u64::MAX);
         assert_eq!(knee_net_send(net.0, 1_000, 0, [7; 1_472].as_ptr(), 1_472, 1), 0);
