@@ -225,8 +225,8 @@ class Network:
         """Returns when something happens next."""
     def poll(self, now: int) -> list[tuple[int, int, bool, bytes, int, int, int, int]]:
         """Returns time, port, bytes, ECN field, codepoint, time of sending and of waiting of what has come out."""
-    def drops(self, first: int) -> list[tuple[int, int, bool, int, int, str, int]]:
-        """Returns time, sender, time of sending, link, reason and size of each drop from the one numbered ``first``."""
+    def drops(self) -> list[tuple[int, int, bool, int, int, str, int]]:
+        """Returns time, sender, time of sending, link, reason and size of each drop."""
     @property
     def link_names(self) -> list[str]:
         """The names of the links, reverse directions that queue last."""

@@ -48,11 +48,16 @@ impl Running {
 
 impl PyEngine {
     fn lock(&self) -> Result<MutexGuard<'_, Running>, Failure> {
-        match self.0.try_lock() {
-            Ok(running) => Ok(running),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Failure::Busy),
-        }
+        locked(&self.0)
+    }
+}
+
+/// State that one thread at a time uses.
+pub(crate) fn locked<T>(state: &Mutex<T>) -> Result<MutexGuard<'_, T>, Failure> {
+    match state.try_lock() {
+        Ok(state) => Ok(state),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Failure::Busy),
     }
 }
 

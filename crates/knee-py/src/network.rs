@@ -1,11 +1,12 @@
 //! A simulated network that a program in Python sends its own packets through.
 
+use crate::engine::locked;
 use crate::error::{Failure, SpecError};
 use knee_sim::Spec;
 use knee_test::{Ecn, Error, Net, Port, Scenario, Time};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 
 /// A network. One thread at a time uses it.
 #[pyclass(name = "Network", module = "knee", frozen)]
@@ -27,11 +28,7 @@ const fn port(path: u32, far: bool) -> Port {
 
 impl PyNetwork {
     fn lock(&self) -> Result<MutexGuard<'_, Net>, Failure> {
-        match self.0.try_lock() {
-            Ok(net) => Ok(net),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Failure::Busy),
-        }
+        locked(&self.0)
     }
 }
 
@@ -86,13 +83,13 @@ impl PyNetwork {
         Ok(came.map(row).collect())
     }
 
-    /// What links have dropped, from the drop numbered `first` on.
-    fn drops(&self, first: usize) -> PyResult<Vec<Dropped>> {
+    /// Drops of all links so far.
+    fn drops(&self) -> PyResult<Vec<Dropped>> {
         let row = |it: &knee_test::Dropped| {
             let (path, far, reason) = (it.from.path(), it.from.is_far(), format!("{:?}", it.reason));
             (it.at.as_nanos(), path, far, it.sent.as_nanos(), it.link, reason, it.size)
         };
-        Ok(self.lock()?.drops().iter().skip(first).map(row).collect())
+        Ok(self.lock()?.drops().iter().map(row).collect())
     }
 
     /// The names of the links, reverse directions that queue last.

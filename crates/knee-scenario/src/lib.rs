@@ -1,9 +1,9 @@
 //! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
 //!
 //! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
-//! `[[flows]]` they take the path, not what is sent there; of the other tables nothing. What is refused has a file, a
-//! line and a column, and the sentence that `knee run` says; recordings by time (`rate_trace` and the like) are
-//! refused, as only the Python package reads them.
+//! `[[flows]]` they take the path, not what is sent there; of the other tables nothing. An error has file, line and
+//! column, and the sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the
+//! Python package reads them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -11,6 +11,7 @@ mod changes;
 mod error;
 mod fields;
 mod files;
+mod framing;
 mod links;
 mod node;
 mod params;

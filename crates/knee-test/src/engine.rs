@@ -22,7 +22,7 @@ pub(crate) enum Fate {
     Dropped(Packet, usize, Reason),
 }
 
-/// Links and pipes, and what is due in them.
+/// Links and pipes, and their events.
 pub(crate) struct Engine {
     network: Network,
     driver: Driver,
@@ -73,7 +73,7 @@ impl Engine {
         self.driver.next()
     }
 
-    /// Does what is due next.
+    /// Handles the next event.
     pub(crate) fn step(&mut self) {
         let Some((now, step)) = self.driver.step(&mut self.network, Time::MAX) else { return };
         if let Step::Due(Event::Change(i)) = step {
@@ -85,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// A packet sets out; what is due before has been done. `against`: from the far end of the path to the near one.
+    /// Sends a packet; all events before `now` have been handled. `against`: from the path's far end to its near one.
     pub(crate) fn send(&mut self, path: u32, against: bool, dscp: Option<u8>, mut packet: Packet, now: Time) {
         packet.flow = dscp.map_or(path, |dscp| self.marked(path, dscp));
         packet.flags |= if against { Packet::ACK } else { 0 };

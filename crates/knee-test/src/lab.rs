@@ -174,10 +174,10 @@ impl Lab {
     }
 
     /// Runs a program to its end in virtual time. It may use tokio's timers, which fire up to 2 ms late, and spawn by
-    /// [`Lab::spawn`]. What waits for the network goes on to the nanosecond.
+    /// [`Lab::spawn`]. Tasks that wait for the network go on to the nanosecond.
     ///
     /// # Errors
-    /// What the network refused meanwhile; or if the program waits for a day in which nothing is due.
+    /// The first error of the network meanwhile; or if the program waits for a day in which nothing happens.
     pub async fn run<T>(&self, program: impl Future<Output = T>) -> Result<T, Error> {
         // The budget that tokio gives a task is for many turns here.
         tokio::task::unconstrained(self.run_within(program)).await
@@ -227,7 +227,7 @@ impl Lab {
         self.state().spawned.extend(tasks.into_iter().filter_map(|(task, _)| task));
     }
 
-    /// Nothing can go on now: lets time pass up to what is due next, or until something outside wakes a task.
+    /// Lets time pass up to the next event, or until something outside wakes a task; no task can go on now.
     async fn wait(&self, ready: &Mutex<Ready>) -> Result<(), Error> {
         let (now, due) = (self.now(), self.state().due());
         if due.is_some_and(|due| due <= now) {

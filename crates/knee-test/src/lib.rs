@@ -422,11 +422,15 @@ impl Net {
         self.put(now, inside, packet.len(), Ecn::from_bits(fields))
     }
 
+    /// Refuses a port that no path has.
+    fn check(&self, port: Port) -> Result<(), Error> {
+        let paths = self.paths();
+        if port.path() < paths { Ok(()) } else { Err(Error::UnknownPort { found: port, paths }) }
+    }
+
     fn put(&mut self, now: Time, inside: Inside, size: usize, ecn: Ecn) -> Result<(), Error> {
         let port = inside.from;
-        if port.path() >= self.paths() {
-            return Err(Error::UnknownPort { found: port, paths: self.paths() });
-        }
+        self.check(port)?;
         if size > MTU {
             let most = if inside.is_ip { MTU } else { MTU - HEADERS };
             return Err(Error::TooLarge { at: now, port, found: size, most });
@@ -466,7 +470,7 @@ impl Net {
         Ok(self.arrived.drain(..))
     }
 
-    /// Lets all happen up to `now`, and what is due at that time too.
+    /// Does all that is due up to `now`, inclusive.
     fn advance(&mut self, now: Time) -> Result<(), Error> {
         if now < self.now {
             return Err(Error::ClockWentBack { before: self.now, found: now });

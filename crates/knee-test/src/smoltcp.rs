@@ -38,10 +38,7 @@ impl Wires {
     /// # Errors
     /// If there is no such port.
     pub fn wire(&self, port: Port) -> Result<Wire, Error> {
-        let paths = self.net().paths();
-        if port.path() >= paths {
-            return Err(Error::UnknownPort { found: port, paths });
-        }
+        self.net().check(port)?;
         Ok(Wire { wires: self.clone(), port })
     }
 
@@ -54,7 +51,7 @@ impl Wires {
     /// nothing does. An interface's own timers may be earlier.
     ///
     /// # Errors
-    /// What the network has refused since the last call.
+    /// The first error of the network since the last call.
     pub fn next(&self) -> Result<Option<Instant>, Error> {
         let mut state = self.0.borrow_mut();
         if let Some(error) = state.failure.take() {

@@ -21,10 +21,7 @@ impl Lab {
     /// # Errors
     /// If there is no such port.
     pub fn udp(&self, port: Port) -> Result<Udp, Error> {
-        let paths = self.net().paths();
-        if port.path() >= paths {
-            return Err(Error::UnknownPort { found: port, paths });
-        }
+        self.net().check(port)?;
         Ok(Udp { lab: self.clone(), port })
     }
 }
@@ -63,7 +60,7 @@ impl Udp {
     ///
     /// # Errors
     /// As of [`Udp::send`].
-    #[allow(clippy::unused_async, reason = "it stands for tokio's")]
+    #[allow(clippy::unused_async, reason = "it has the signature of tokio's")]
     pub async fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.send(bytes, to, Ecn::NotEct)
     }

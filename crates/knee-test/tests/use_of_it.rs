@@ -37,7 +37,7 @@ fn bytes_ecn_and_codepoint_come_out_at_the_other_end_after_the_paths_delay() {
     net.send(Time::ZERO, far, &[9; 1472], Ecn::NotEct).expect("it is sent");
     let out = all(&mut net);
     let seen: Vec<_> = out.iter().map(|it| (it.at, it.port, it.bytes[0], it.bytes.len(), it.ecn, it.dscp)).collect();
-    // What the links have not of the round trip lies on the way back.
+    // The rest of the round trip lies on the way back.
     assert_eq!(seen, [(ms(6), far, 7, 1472, Ecn::Ect1, 46), (ms(16), near, 9, 1472, Ecn::NotEct, 46)]);
     assert_eq!(out.iter().map(|it| (it.sent, it.queued)).collect::<Vec<_>>(), [(Time::ZERO, Time::ZERO); 2]);
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from knee.network.net import Network
 
 T = TypeVar("T")
-#: What stands for any of a host's addresses.
+#: Wildcard addresses.
 ANYWHERE = ("", "0.0.0.0", "::", None)
 
 
@@ -39,7 +39,7 @@ class Clock(selectors.DefaultSelector):
         self.failure: KneeError | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Returns what the system has at once; else goes on to what is due next, in the network or in ``timeout`` s."""
+        """Returns events of the system at once; else lets time pass to the next event or the end of ``timeout``, s."""
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure

@@ -65,6 +65,8 @@ class Network:
         data = json.dumps(spec(self._scenario))
         self._core = _asked(lambda: _core.Network(data, len(self._scenario.labels)))
         self._links = self._core.link_names
+        ends = (End(path, far) for path in range(len(self._scenario.labels)) for far in (False, True))
+        self._ends = {_core.Network.address(*end): end for end in ends}
         self._now = 0
 
     def __repr__(self) -> str:
@@ -106,9 +108,7 @@ class Network:
 
     def end_at(self, host: str, port: int) -> End | None:
         """Returns the end with this address; None if there is none."""
-        plain = (host.removeprefix("::ffff:"), port)
-        ends = (End(path, far) for path in range(len(self._scenario.labels)) for far in (False, True))
-        return next((end for end in ends if self.address(end) == plain), None)
+        return self._ends.get((host.removeprefix("::ffff:"), port))
 
     def send(self, now: float, end: End, data: bytes, *, ecn: int = 0) -> None:
         """Sends a datagram from one end of a path to the other, with 28 bytes of IP's and UDP's headers more.
@@ -151,7 +151,7 @@ class Network:
         """Lets time pass; returns what has come out since the last call, in that order.
 
         Args:
-            now: the time up to which all happens, and what is due at it too, s.
+            now: the time up to which events are handled, inclusive, s.
 
         Raises:
             InputError: the time went back.
@@ -166,10 +166,10 @@ class Network:
 
     @property
     def drops(self) -> list[Dropped]:
-        """What links have dropped so far, in that order."""
+        """Drops of all links so far, in the order of time."""
         return [
             Dropped(time / 1e9, End(path, far), sent / 1e9, self._links[link], reason, size)
-            for time, path, far, sent, link, reason, size in self._core.drops(0)
+            for time, path, far, sent, link, reason, size in self._core.drops()
         ]
 
     def link(self, name: str | None = None) -> LinkFigures:

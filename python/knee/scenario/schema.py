@@ -1,8 +1,8 @@
 """The JSON schema of scenario files (draft 2020-12), for editors and for programs that write such files.
 
 It says which keys there are, of what kind their values are, and which parameters an algorithm, a queue or a model has.
-What depends on several values, such as a queue that is too large for its link, only :func:`knee.load` finds. So what
-the schema refuses knee refuses too, and not always the other way round.
+Only :func:`knee.load` checks values against one another, such as a burst against its link. So knee refuses whatever the
+schema refuses, and more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def schema() -> Schema:
 
 
 def _plain(part: Any) -> None:
-    """Takes out what says nothing: titles, and null, which TOML does not have; and defaults in base units."""
+    """Removes titles, null, which TOML does not have, and defaults in base units."""
     if isinstance(part, list):
         for each in part:
             _plain(each)
@@ -69,14 +69,14 @@ def _plain(part: Any) -> None:
     for key, table in list(part.get("properties", {}).items()):
         options = [option for option in table.pop("anyOf", []) if option != {"type": "null"}]
         table.update(options[0] if len(options) == 1 else {"anyOf": options} if options else {})
-        written = "pattern" in table or ("default" in table and table["default"] is None)
-        if written:
-            table.pop("default", None)
-        for bound in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
-            if table.get("type") == "string":
-                table.pop(bound, None)
-        for key_of_pydantic in ("title", "discriminator"):
-            table.pop(key_of_pydantic, None)
+        without = ["title", "discriminator"]
+        # Defaults and bounds of quantities are in base units; those of tables are written key by key.
+        if "pattern" in table or isinstance(table.get("default"), dict | None):
+            without.append("default")
+        if table.get("type") == "string":
+            without += ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
+        for name in without:
+            table.pop(name, None)
         _plain(table)
         part["properties"][key] = table
     part.pop("title", None)

@@ -103,7 +103,7 @@ MEASURES: dict[Kind, Measure] = {"time": TIME, "rate": RATE, "bytes": BYTES, "pa
 
 
 def pattern(*kinds: Kind) -> str:
-    """A regular expression of JavaScript's for quantities of these kinds; amounts beyond the greatest match too."""
+    """A JavaScript regular expression for quantities of these kinds; it does not check their range."""
     units = "|".join(unit for kind in kinds for unit in MEASURES[kind].units)
     return rf"^\s*[+-]?[0-9]{{1,20}}(\.[0-9]{{0,20}})?([eE][+-]?[0-9]{{1,3}})?\s*({units})\s*$"
 
