@@ -195,3 +195,14 @@ def test_an_exception_of_the_program_comes_through() -> None:
 
     with pytest.raises(ZeroDivisionError):
         knee.Network(TWO_WAYS).run(program())
+
+
+def test_what_the_network_refuses_last_is_told_too() -> None:
+    async def program() -> None:
+        net_end = net.address(net.ends()[1])
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Client, remote_addr=net_end)
+        transport.sendto(bytes(1473))
+
+    net = knee.Network(TWO_WAYS)
+    with pytest.raises(InputError, match="a packet of 1501 bytes"):
+        net.run(program())
