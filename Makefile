@@ -98,6 +98,9 @@ lint-rust:
 	cargo fmt --all --check
 	cargo clippy --profile test --workspace $(RUST_FEATURES) --all-targets --quiet -- -D warnings
 	cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
+	@# Each feature alone, as users have it: in the workspace others switch on what one may lack.
+	for feature in tokio quinn smoltcp; do \
+	  cargo clippy --profile test --package knee-test --features $$feature --quiet -- -D warnings || exit 1; done
 	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 
 lint-python: $(STAMPS)/dev

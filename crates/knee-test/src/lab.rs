@@ -39,8 +39,9 @@ pub(crate) struct State {
     pub(crate) net: Net,
     sockets: BTreeMap<Port, Socket>,
     /// Who waits for a time, by that and a number of their own.
-    timers: BTreeMap<(Time, u64), Waker>,
-    numbers: u64,
+    pub(crate) timers: BTreeMap<(Time, u64), Waker>,
+    #[cfg(feature = "quinn")]
+    pub(crate) numbers: u64,
     spawned: Vec<Task>,
     /// The first error of the network while a program runs.
     failure: Option<Error>,
@@ -62,20 +63,6 @@ impl State {
             socket.waits = Some(cx.waker().clone());
         }
         came
-    }
-
-    /// Wakes whoever asks at `at`; gives the number by which that is taken back.
-    pub(crate) fn wake_at(&mut self, at: Time, number: Option<u64>, cx: &Context<'_>) -> u64 {
-        let number = number.unwrap_or_else(|| {
-            self.numbers += 1;
-            self.numbers
-        });
-        self.timers.insert((at, number), cx.waker().clone());
-        number
-    }
-
-    pub(crate) fn forget(&mut self, at: Time, number: u64) {
-        self.timers.remove(&(at, number));
     }
 
     /// Keeps the first error, which [`Lab::run`] gives.
@@ -143,7 +130,15 @@ impl Net {
             return Err(Error::ClockRuns);
         }
         let (sockets, timers, spawned) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let state = State { net: self, sockets, timers, numbers: 0, spawned, failure: None };
+        let state = State {
+            net: self,
+            sockets,
+            timers,
+            #[cfg(feature = "quinn")]
+            numbers: 0,
+            spawned,
+            failure: None,
+        };
         Ok(Lab(Arc::new(Shared { state: Mutex::new(state), base })))
     }
 }

@@ -1,6 +1,6 @@
 //! quinn over a network: its sockets, timers and tasks.
 
-use crate::lab::{Lab, Task};
+use crate::lab::{Lab, State, Task};
 use crate::udp::Udp;
 use crate::{Ecn, Error, Port};
 use knee_core::{Rng, Time};
@@ -63,6 +63,22 @@ impl Runtime for Virtual {
 
     fn now(&self) -> Instant {
         tokio::time::Instant::now().into_std()
+    }
+}
+
+impl State {
+    /// Wakes whoever asks at `at`; returns the number that [`State::forget`] takes.
+    fn wake_at(&mut self, at: Time, number: Option<u64>, cx: &Context<'_>) -> u64 {
+        let number = number.unwrap_or_else(|| {
+            self.numbers += 1;
+            self.numbers
+        });
+        self.timers.insert((at, number), cx.waker().clone());
+        number
+    }
+
+    fn forget(&mut self, at: Time, number: u64) {
+        self.timers.remove(&(at, number));
     }
 }
 

@@ -1,10 +1,9 @@
 //! The test of docs/network-tests.md, which finds that an upload fills a long queue.
 
-use knee_quic::proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use knee_quic::tls::{CONFIGS, NAME};
+use crate::over_quinn::configs;
+use knee_quic::tls::NAME;
 use knee_test::{Net, Port, Time};
-use quinn::{ClientConfig, Endpoint, ServerConfig};
-use std::sync::Arc;
+use quinn::Endpoint;
 
 /// A home's uplink, whose modem has a queue of a second.
 const UPLINK: &str = r#"
@@ -15,13 +14,6 @@ limit = "1000 packets"
 [[flows]]
 rtt = "30 ms"
 "#;
-
-fn configs() -> (ClientConfig, ServerConfig) {
-    let configs = CONFIGS.clone();
-    let client = QuicClientConfig::try_from(configs.client).expect("TLS 1.3");
-    let server = QuicServerConfig::try_from(configs.server).expect("TLS 1.3");
-    (ClientConfig::new(Arc::new(client)), ServerConfig::with_crypto(Arc::new(server)))
-}
 
 /// Takes a connection and reads what it sends.
 async fn serve(server: Endpoint) {
