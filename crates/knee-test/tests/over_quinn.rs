@@ -20,7 +20,7 @@ const PATH: &str = "
 ";
 const SECONDS: u64 = 10;
 
-pub(crate) fn configs() -> (ClientConfig, ServerConfig) {
+fn configs() -> (ClientConfig, ServerConfig) {
     let configs = CONFIGS.clone();
     let client = QuicClientConfig::try_from(configs.client).expect("TLS 1.3");
     let server = QuicServerConfig::try_from(configs.server).expect("TLS 1.3");

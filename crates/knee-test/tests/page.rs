@@ -1,9 +1,13 @@
 //! The test of docs/network-tests.md, which finds that an upload fills a long queue.
 
-use crate::over_quinn::configs;
-use knee_quic::tls::NAME;
 use knee_test::{Net, Port, Time};
-use quinn::Endpoint;
+use quinn::rustls::RootCertStore;
+use quinn::rustls::pki_types::PrivateKeyDer;
+use quinn::{ClientConfig, Endpoint, ServerConfig};
+use std::sync::Arc;
+
+/// The name on the server's certificate.
+const NAME: &str = "example.org";
 
 /// A home's uplink, whose modem has a queue of a second.
 const UPLINK: &str = r#"
@@ -14,6 +18,16 @@ limit = "1000 packets"
 [[flows]]
 rtt = "30 ms"
 "#;
+
+/// Configurations of quinn whose server has a certificate of its own.
+fn configs() -> (ClientConfig, ServerConfig) {
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let client = ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
+    (client, ServerConfig::with_single_cert(vec![made.cert.der().clone()], key).unwrap())
+}
 
 /// Takes a connection and reads what it sends.
 async fn serve(server: Endpoint) {
