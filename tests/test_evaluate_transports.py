@@ -46,6 +46,18 @@ def test_every_scenario_has_the_deployed_ones_over_the_candidates_transport(name
                 assert "quic" in mine
 
 
+def test_a_quic_sender_that_loses_nearly_all_holds_no_more_than_a_window() -> None:
+    """quinn's BBR, which sends ten times a policer's rate, would fill the memory."""
+    one = subject.subject("quinn:bbr")
+    (policer,) = [
+        criterion.data(case)
+        for criterion in criteria.load("bbr").criterion
+        for case in criterion.scenario
+        if case.name == "no-queue"
+    ]
+    assert from_dict(one.placed(policer)).quic.receive_window == 64 * 1024 * 1024
+
+
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [

@@ -17,7 +17,7 @@ use toml::{Table, Value};
 pub(crate) const PLACE: &str = "X";
 /// Interval of the time series, ns: the default of scenario files.
 const INTERVAL: u64 = 100_000_000;
-/// Receive window of TCP flows, bytes. Several times what any path and buffer of the criteria hold, so that it limits
+/// Receive window, bytes. Several times what any path and buffer of the criteria hold, so that it limits
 /// none but an algorithm that sends all at once.
 const RECEIVE_WINDOW: u64 = 64 << 20;
 
@@ -162,7 +162,7 @@ impl Scenario {
             warmup: sent.warmup,
             interval: INTERVAL,
             tcp: TcpSpec { receive_window: Some(window), ..TcpSpec::default() },
-            quic: QuicSpec::default(),
+            quic: QuicSpec { receive_window: Some(window), ..QuicSpec::default() },
             links: network.links.clone(),
             flows,
             changes,

@@ -24,6 +24,9 @@ from knee.scenario.units import shown
 _KEYS = ("cc_params", "transport", "pacing", "ecn", "tls", "program", "traffic")
 #: The keys of X's flows that the deployed ones' have too, with their defaults: they are of endpoints, not algorithms.
 _ENDPOINT = {"transport": "tcp", "tls": False, "pacing": "auto", "ecn": False}
+#: The receive window of QUIC flows: what ``knee-evaluate`` gives all flows. Several times what any path and buffer of
+#: the criteria hold, so that it limits none but an algorithm that sends all at once, as quinn's BBR behind a policer.
+_QUIC_WINDOW = "64 MiB"
 #: Real-time video by its controller's name. The encoder's highest rate is above that of most links, as a bulk
 #: sender's is.
 VIDEO = {name: {"kind": "rtc", "controller": name, "max_rate": "100 Mbit/s"} for name in ("gcc", "scream")}
@@ -93,6 +96,8 @@ class Subject:
             made["flows"][i] = {**flow, **copy.deepcopy(self.flow)}
             if "cc" not in self.flow:
                 del made["flows"][i]["cc"]
+        if self.transport == "quic" and "receive_window" not in made.get("tcp", {}):
+            made["quic"] = {"receive_window": _QUIC_WINDOW, **made.get("quic", {})}
         return made
 
 
