@@ -134,3 +134,19 @@ def test_several_seeds_are_checked_sealed_and_loaded_once(tiny: Path, monkeypatc
     calls.clear()
     assert main(["run", "tiny.toml", "--check"]) == 0
     assert calls == Counter({"check": 1, "_swap_in": 1, "seal": 1})
+
+
+@pytest.mark.parametrize(
+    ("cc", "transport"), [("bbr3", "tcp"), ("bbr", "tcp"), ("vivace", "tcp"), ("bbr3", "quic"), ("quinn:cubic", "quic")]
+)
+def test_a_flow_before_another_changes_none_of_its_random_numbers(cc: str, transport: str) -> None:
+    links = [{"name": name, "rate": "20 Mbit/s", "limit": "100 packets"} for name in ("a", "b")]
+    watched = {"label": "watched", "cc": cc, "transport": transport, "rtt": "30 ms", "path": ["a"]}
+    other = {"label": "other", "cc": "cubic", "rtt": "30 ms", "path": ["b"]}
+
+    def samples(flows: list[dict[str, Any]]) -> Any:
+        run = knee.run({"duration": "12 s", "links": links, "flows": flows})
+        number = [flow["label"] for flow in run.summary["flows"]].index("watched")
+        return run.samples.filter(run.samples["flow"] == run.samples["flow"].unique().sort()[number]).drop("flow")
+
+    assert samples([watched]).equals(samples([other, watched]))

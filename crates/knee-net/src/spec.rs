@@ -1,7 +1,7 @@
 //! The specification of a simulation: a scenario with every default written out and every quantity in base units (times
 //! in nanoseconds, rates in bits per second, sizes in bytes), as the Python package hands it over in JSON.
 
-use knee_core::{Bytes, Time};
+use knee_core::{Bytes, Rng, Time};
 pub use knee_core::{ParamsSpec, ValueSpec};
 use knee_link::LinkLayer;
 use knee_traffic::TrafficSpec;
@@ -388,6 +388,11 @@ impl FlowSpec {
     /// Returns true if it sends datagrams, and is no connection.
     pub fn sends_datagrams(&self) -> bool {
         self.traffic.as_ref().is_some_and(TrafficSpec::is_datagrams)
+    }
+
+    /// Seed of its endpoints' random numbers, by its name: flows beside it do not change them.
+    pub fn seed(&self, of_run: u64) -> u64 {
+        Rng::stream(of_run, &format!("flow/{}", self.label)).next_u64()
     }
 
     /// Returns true if `other` has the same congestion control with the same parameters.

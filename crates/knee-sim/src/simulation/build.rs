@@ -106,7 +106,7 @@ impl Model {
                 #[cfg(feature = "quic")]
                 quic: spec.quic,
                 trace_rtt: spec.tcp.trace_rtt,
-                seed: spec.seed,
+                flow_seeds: spec.flows.iter().map(|flow| flow.seed(spec.seed)).collect(),
                 logs: Vec::new(),
                 scenario_flows: index_u32(flows),
             }),

@@ -104,7 +104,8 @@ pub(super) struct Settings {
     pub(super) quic: QuicSpec,
     /// True if RTT figures are those of a packet trace.
     pub(super) trace_rtt: bool,
-    pub(super) seed: u64,
+    /// By flow, the seed of its algorithm's random numbers.
+    pub(super) flow_seeds: Vec<u64>,
     /// By flow, where its sender's events are logged; empty if no flow's are.
     pub(super) logs: Vec<Option<Log>>,
     /// How many of the paths are flows'; those behind them are connections'.
@@ -155,7 +156,7 @@ impl Algorithm {
 impl Settings {
     /// A copy; none where an algorithm is neither the registry's nor a policy, or senders are logged.
     fn copied(&self) -> Option<Self> {
-        let Self { algorithms, sender_config, receiver_config, trace_rtt, seed, logs, scenario_flows, .. } = self;
+        let Self { algorithms, sender_config, receiver_config, trace_rtt, flow_seeds, logs, scenario_flows, .. } = self;
         let known = |Algorithm { entry, make, params }: &Algorithm| {
             let make = make.as_ref().map(|make| make.copied().ok_or(())).transpose().ok()?;
             Some(Algorithm { entry, make, params: params.clone() })
@@ -168,7 +169,7 @@ impl Settings {
             #[cfg(feature = "quic")]
             quic: self.quic,
             trace_rtt: *trace_rtt,
-            seed: *seed,
+            flow_seeds: flow_seeds.clone(),
             logs: Vec::new(),
             scenario_flows: *scenario_flows,
         })

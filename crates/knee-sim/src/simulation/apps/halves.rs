@@ -45,7 +45,7 @@ impl Apps {
         };
         #[cfg(feature = "quic")]
         let ends = quic.map_or_else(tcp, |traffic| {
-            let (seed, name) = (hosts.settings.seed, (flow, number));
+            let (seed, name) = (hosts.settings.flow_seeds[flow as usize], (flow, number));
             Ends::Udp(Box::new(UdpFlow::Quic(QuicFlow::connection(
                 algorithm_of,
                 traffic,

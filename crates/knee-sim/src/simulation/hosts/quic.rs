@@ -115,7 +115,7 @@ pub(in crate::simulation) struct Progress {
 }
 
 impl QuicFlow {
-    /// Connection `number` of flow `i`, which runs an application.
+    /// Connection `number` of flow `i`, which has this seed and runs an application.
     pub(in crate::simulation) fn connection(
         algorithm: &Algorithm,
         traffic: QuicTraffic,
@@ -124,7 +124,7 @@ impl QuicFlow {
         seed: u64,
         now: Time,
     ) -> Self {
-        let seed = Rng::stream(seed, &format!("quic/{i}/{number}")).next_u64();
+        let seed = Rng::stream(seed, &format!("quic/{number}")).next_u64();
         let stack = |watch| algorithm.stack(i as usize, seed, watch);
         let carries = Carries::Messages(traffic.client, stack(Arc::new(Watch::default())));
         let QuicTraffic { tls, endpoints, .. } = traffic;
@@ -490,7 +490,7 @@ const fn ect(codepoint: Option<EcnCodepoint>) -> u8 {
 }
 
 fn quic_seed(spec: &Spec, i: usize) -> u64 {
-    Rng::stream(spec.seed, &format!("quic/{i}")).next_u64()
+    Rng::stream(spec.flows[i].seed(spec.seed), "quic").next_u64()
 }
 
 impl Algorithm {

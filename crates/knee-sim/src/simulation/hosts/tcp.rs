@@ -197,11 +197,11 @@ impl HostPair<'_, TcpEnds> {
     /// The sender's connection is there, after a handshake of `rtt`.
     pub(in crate::simulation) fn open(&mut self, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
         let now = at.now;
-        let rng = Rng::stream(self.settings.seed, &self.stream_name());
+        let flow = self.flow() as usize;
+        let rng = Rng::stream(self.settings.flow_seeds[flow], &self.stream_name());
         if let Some(half) = self.half {
             half.handshake = rtt;
         }
-        let owner = self.half.map_or(self.i, |half| half.id.flow());
         self.stores.traces.remove(&self.i);
         let sender = &mut self.ends.sender;
         sender.establish(Some(rtt), now);
@@ -218,7 +218,7 @@ impl HostPair<'_, TcpEnds> {
         };
         let Algorithm { entry, make, params } = &self.settings.algorithms[self.record.algorithm as usize];
         let cc: Box<dyn DynCongestionControl> = match make {
-            Some(OwnMake::Algorithm(make)) => make(params, &init, owner as usize),
+            Some(OwnMake::Algorithm(make)) => make(params, &init, flow),
             Some(OwnMake::Policy(plan)) => plan.make(&init),
             // A controller of quinn's never gets here: it is for flows over QUIC.
             _ => (entry.make)(params, &init),
@@ -230,13 +230,16 @@ impl HostPair<'_, TcpEnds> {
         self.after_other(at, out);
     }
 
-    /// Names the random numbers of the algorithm.
+    /// The flow of the specification that this is, or one of whose connections it is.
+    fn flow(&self) -> u32 {
+        self.half.as_ref().map_or(self.i, |half| half.id.flow())
+    }
+
+    /// Names the random numbers of the algorithm among those of its flow.
     fn stream_name(&self) -> String {
-        let Some(HalfView { id, away, .. }) = &*self.half else { return format!("cc/{}", self.i) };
+        let Some(HalfView { id, away, .. }) = &*self.half else { return "cc".into() };
         // Formatting takes four times as long, 2 % of a short transfer.
-        let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
-        let [a, b] = &mut digits;
-        ["cc/", a.format(id.flow()), "/", b.format(id.number()), if *away { "/0" } else { "/1" }].concat()
+        ["cc/", itoa::Buffer::new().format(id.number()), if *away { "/0" } else { "/1" }].concat()
     }
 
     /// An application writes `bytes`, the last time at which the path carried data being `last_sent`. Gives the segment
