@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from knee.errors import Refused, ScenarioError
 from knee.scenario import from_dict, from_toml, load, loading
@@ -140,6 +141,43 @@ def test_refusals_name_file_key_and_what_would_do(
     assert words in message
     assert "\n" not in message
     assert error.value.accepted
+
+
+@pytest.mark.parametrize(("changed", "key"), [each[:2] for each in REFUSED], ids=[each[1] for each in REFUSED])
+def test_an_error_of_a_file_has_the_line_of_its_key(
+    scenario: Make, tmp_path: Path, changed: dict[str, Any], key: str
+) -> None:
+    text = tomli_w.dumps(scenario(**changed))
+    (tmp_path / "lab.toml").write_text(text)
+    with pytest.raises(ScenarioError) as error:
+        load(tmp_path / "lab.toml")
+    name = re.split(r"[.\\]", key)[-1]
+    text_has = re.search(rf"\b{re.escape(name)}\b", text) is not None
+    if error.value.at is None:
+        assert not text_has
+        return
+    line, column = error.value.at
+    assert str(error.value).startswith(f"{tmp_path / 'lab.toml'}:{line}:{column}: {key}: ")
+    there = text.splitlines()[line - 1]
+    assert name in there or not text_has
+    assert 1 <= column <= len(there)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('duration = "1 s"\n[link]\nrate = "10"\n', ":3:8: link.rate: "),
+        ('duration = "1 s"\nlink = { rate = "1 Mbit/s", limt = "3 kB" }\n', ":2:36: link.limt: unknown key"),
+        ('duration = "1 s"\n[link]\nrate = "1 Mbit/s"\n[[flows]]\ncc = "reno"\n', ":4:1: flows[0].rtt: it is missing"),
+        ('[link]\nrate = "1 Mbit/s"\n[[flows]]\ncc = "reno"\nrtt = "1 s"\n', ": duration: it is missing"),
+        ("duration = 1 s\n", ":1:14: it is not valid TOML (Expected newline"),
+    ],
+)
+def test_an_error_points_into_the_file(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "lab.toml").write_text(text)
+    with pytest.raises(ScenarioError) as error:
+        load(tmp_path / "lab.toml")
+    assert str(error.value).startswith(f"{tmp_path / 'lab.toml'}{said}")
 
 
 def test_flows_of_one_tunnel_cross_the_same_links(scenario: Make) -> None:

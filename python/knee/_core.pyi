@@ -21,6 +21,7 @@ __all__ = [
     "link_access",
     "link_conflict",
     "network_features",
+    "place_of",
     "queue_features",
     "registry",
     "simulate",
@@ -245,6 +246,12 @@ def version() -> str:
 
 def registry() -> str:
     """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
+
+def place_of(text: str, key: str) -> tuple[int, int] | None:
+    """Line and column in a scenario's text, both from 1, of the value of a key such as ``links[0].rate``.
+
+    Where it is missing, of what contains it; None where that is the file as a whole.
+    """
 
 def conform_known() -> list[tuple[str, str]]:
     """Names of the algorithms that have conformance vectors, and of knee's that implement them."""

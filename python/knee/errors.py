@@ -45,18 +45,19 @@ class ScenarioError(InputError):
         key: the key at fault, as ``flows[2].rtt``; empty where the file as a whole is.
         found: what was found there.
         accepted: what would be accepted.
+        at: line and column in the file, from 1; None where nothing of the key is there.
     """
 
-    def __init__(self, where: str, key: str, found: str, accepted: str) -> None:
+    def __init__(self, where: str, key: str, found: str, accepted: str, at: tuple[int, int] | None = None) -> None:
         # A name may have any characters, and an error is one line.
         where, key = (part.replace("\n", "\\n") for part in (where, key))
-        self.where, self.key, self.found, self.accepted = where, key, found, accepted
-        place = ": ".join(part for part in (where, key) if part)
+        self.where, self.key, self.found, self.accepted, self.at = where, key, found, accepted, at
+        place = ": ".join(part for part in (":".join([where, *map(str, at or ())]), key) if part)
         super().__init__(f"{place}: {found}; {accepted}.")
 
-    def __reduce__(self) -> tuple[type[ScenarioError], tuple[str, str, str, str]]:
-        """The four parts, not the text alone: so that it comes through from a process of ``multiprocessing``."""
-        return type(self), (self.where, self.key, self.found, self.accepted)
+    def __reduce__(self) -> tuple[type[ScenarioError], tuple[str, str, str, str, tuple[int, int] | None]]:
+        """The parts, not the text alone: so that it comes through from a process of ``multiprocessing``."""
+        return type(self), (self.where, self.key, self.found, self.accepted, self.at)
 
 
 class Refused(ValueError):  # noqa: N818 - it never leaves the package

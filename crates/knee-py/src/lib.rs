@@ -75,6 +75,13 @@ mod _core {
         listing::registry().to_string()
     }
 
+    /// Line and column in a scenario's text, both from 1, of the value of a key such as `links[0].rate`, or of what
+    /// contains it where it is missing. None where that is the file as a whole.
+    #[pyfunction]
+    fn place_of(text: &str, key: &str) -> Option<(usize, usize)> {
+        knee_scenario::place(text, key)
+    }
+
     /// Names of the algorithms that have conformance vectors, and of knee's that implement them.
     #[pyfunction]
     fn conform_known() -> Vec<(String, String)> {

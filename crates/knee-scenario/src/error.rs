@@ -17,21 +17,13 @@ pub(crate) struct Refused {
     pub(crate) accepted: String,
     /// True for a key that is not known, which explains more than the missing one that it was meant to be.
     pub(crate) unknown: bool,
-    /// True where the key itself is at fault, and not its value.
-    pub(crate) at_key: bool,
 }
 
 pub(crate) fn refused(found: impl Into<String>, accepted: impl Into<String>) -> Refused {
-    Refused { key: Vec::new(), found: found.into(), accepted: accepted.into(), unknown: false, at_key: false }
+    Refused { key: Vec::new(), found: found.into(), accepted: accepted.into(), unknown: false }
 }
 
 impl Refused {
-    /// For a key that should not be there.
-    pub(crate) const fn at_key(mut self) -> Self {
-        self.at_key = true;
-        self
-    }
-
     /// Below a key.
     pub(crate) fn under(mut self, key: &str) -> Self {
         self.key.insert(0, Part::Key(key.into()));
@@ -60,7 +52,7 @@ impl Refused {
 pub struct Error {
     /// The file, or what the text is called.
     pub file: String,
-    /// Line in the text, from 1; 0 where the file as a whole is at fault.
+    /// Line in the text, from 1; 0 where nothing of the key is there.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,

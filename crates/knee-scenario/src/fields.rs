@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
         let known = order.unwrap_or(&self.known);
         for key in &self.table.0 {
             if !self.known.contains(&key.name.as_str()) {
-                let error = Refused { unknown: true, ..refused("unknown key", near(&key.name, known)).at_key() };
+                let error = Refused { unknown: true, ..refused("unknown key", near(&key.name, known)) };
                 self.errors.push(error.under(&key.name));
             }
         }

@@ -103,6 +103,20 @@ pub fn read(text: &str, name: &str) -> Result<Scenario, Error> {
     read_in(text, name, None)
 }
 
+/// Line and column in `text`, both from 1, of the value of a key such as `links[0].rate`, or of what contains it where
+/// it is missing. Nothing where that is the file as a whole.
+pub fn place(text: &str, key: &str) -> Option<(usize, usize)> {
+    let parsed = DeTable::parse_recoverable(text).0;
+    let parts: Vec<Part> = key
+        .split(['.', '['])
+        .map(|part| match part.strip_suffix(']').unwrap_or(part).parse() {
+            Ok(index) => Part::Index(index),
+            Err(_) => Part::Key(part.into()),
+        })
+        .collect();
+    node::place(&Table::of(parsed.as_ref()), &parts).map(|at| error::line_and_column(text, at))
+}
+
 fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario, Error> {
     let (parsed, errors) = DeTable::parse_recoverable(text);
     if let Some(error) = errors.first() {
@@ -123,7 +137,7 @@ fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario
                 key.splice(..2, [Part::Key("link".into())]);
             }
         }
-        let (line, column) = error::line_and_column(text, node::place(&root, &at.key, at.at_key));
+        let (line, column) = node::place(&root, &at.key).map_or((0, 0), |at| error::line_and_column(text, at));
         let key = error.name();
         Error { file: name.into(), line, column, key, found: error.found, accepted: error.accepted }
     })

@@ -96,20 +96,20 @@ impl Node {
     }
 }
 
-/// Where the value of a key stands, or the key itself where that is a table or `at_key`; what contains it where it is
-/// missing.
-pub(crate) fn place(root: &Table, key: &[Part], at_key: bool) -> usize {
-    let (mut table, mut list, mut at): (Option<&Table>, Option<&Vec<Node>>, usize) = (Some(root), None, 0);
+/// Where the value of a key stands, or the key itself where that is a table; what contains it where it is missing.
+/// Nothing where that is the file.
+pub(crate) fn place(root: &Table, key: &[Part]) -> Option<usize> {
+    let (mut table, mut list, mut at): (Option<&Table>, Option<&Vec<Node>>, Option<usize>) = (Some(root), None, None);
     for (i, part) in key.iter().enumerate() {
         let node = match part {
             Part::Key(name) => {
                 let Some(key) = table.and_then(|table| table.0.iter().find(|key| key.name == *name)) else { break };
-                at = key.span.start;
+                at = Some(key.span.start);
                 &key.node
             }
             Part::Index(index) => {
                 let Some(node) = list.and_then(|list| list.get(*index)) else { break };
-                at = node.span.start;
+                at = Some(node.span.start);
                 node
             }
         };
@@ -117,8 +117,8 @@ pub(crate) fn place(root: &Table, key: &[Part], at_key: bool) -> usize {
             Value::Table(inner) => (Some(inner), None),
             Value::List(inner) => (None, Some(inner)),
             _ => {
-                if i + 1 == key.len() && !at_key {
-                    at = node.span.start;
+                if i + 1 == key.len() {
+                    at = Some(node.span.start);
                 }
                 (None, None)
             }

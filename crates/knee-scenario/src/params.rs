@@ -19,9 +19,9 @@ pub(crate) fn resolve(owner: &str, declared: &[Param], given: &Table) -> Read<Pa
         let Some(param) = declared.iter().find(|param| param.name == name) else {
             let names: Vec<&str> = declared.iter().map(|param| param.name).collect();
             return Err(if names.is_empty() {
-                refused(format!("{owner} has no parameters"), "leave it out").at_key().under(name)
+                refused(format!("{owner} has no parameters"), "leave it out").under(name)
             } else {
-                refused(format!("{owner} has no such parameter"), near(name, &names)).at_key().under(name)
+                refused(format!("{owner} has no such parameter"), near(name, &names)).under(name)
             });
         };
         values.insert(name.to_owned(), parse(param, &key.node.value).map_err(|error| error.under(name))?);

@@ -21,10 +21,10 @@ fn an_error_of_a_file_points_at_the_place() {
          such as \"100 Mbit/s\"."
     );
     let error = said("[link]\nrate = \"1 Mbit/s\"\n  quue = \"codel\"\n");
-    assert!(error.starts_with("the text:3:3: link.quue: unknown key; did you mean queue"), "{error}");
+    assert!(error.starts_with("the text:3:10: link.quue: unknown key; did you mean queue"), "{error}");
     let error = said("[link]\nrate = \"1 Mbit/s\"\nqueue = \"codel\"\nqueue_params = { targt = \"5 ms\" }\n");
     assert!(
-        error.starts_with("the text:4:18: link.queue_params.targt: codel has no such parameter; did you"),
+        error.starts_with("the text:4:26: link.queue_params.targt: codel has no such parameter; did you"),
         "{error}"
     );
     let missing = said("[link]\nrate = \"1 Mbit/s\"\n[[flows]]\nlabel = \"a\"\n");

@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from knee import _core
 from knee.errors import InputError, Refused, ScenarioError, scenario_errors
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.files import PREFIX
@@ -33,6 +34,8 @@ _TEXTS = {"run.kernel"}
 #: Most parts of a key; a scenario's have some six. The time to parse one grows with the square of their number.
 MOST_PARTS = 100
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+#: How the parser ends an error.
+_AT = re.compile(r" \(at line (\d+), column (\d+)\)$")
 _LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 #: Most links that an error names.
 _NAMED = 3
@@ -266,7 +269,23 @@ def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = Fals
         if key in data:
             raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
-        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+        try:
+            return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+        except ScenarioError as error:
+            raise located(error) from None
+
+
+def located(error: ScenarioError) -> ScenarioError:
+    """The error with its line and column, if it names a TOML file and a key in it."""
+    path = Path(error.where)
+    if error.at is not None or not error.key or path.suffix != ".toml":
+        return error
+    try:
+        text = files.read(path, MAX_FILE).decode()
+    except (OSError, ValueError):
+        return error
+    at = _core.place_of(text, error.key)
+    return ScenarioError(error.where, error.key, error.found, error.accepted, at)
 
 
 def tables(source: str | Path) -> tuple[Plain, Path]:
@@ -359,10 +378,12 @@ def _tables(text: str, where: str) -> Plain:
             raise RecursionError
         return made
     except (ValueError, RecursionError) as error:
-        reason = (
-            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply, or a number is too long"
-        )
-        raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io") from None
+        reason, at = "nested too deeply, or a number is too long", None
+        if isinstance(error, tomllib.TOMLDecodeError):
+            reason = str(error)
+            if (place := _AT.search(reason)) is not None:
+                reason, at = reason[: place.start()], (int(place[1]), int(place[2]))
+        raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io", at) from None
 
 
 def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Changes = ()) -> Scenario:
