@@ -85,6 +85,32 @@ def test_an_episode_is_one_run_of_a_scenario() -> None:
         env.step([0.0])
 
 
+@pytest.mark.parametrize("kind", [CongestionControl, QueueManagement, Adversary])
+def test_the_interval_before_the_first_action_has_its_figures(kind: Any) -> None:
+    env = kind(SHORT, interval="100 ms")
+    _, info = env.reset(seed=4)
+    assert info["length_s"] == pytest.approx(0.1, abs=0.05)
+    assert info["throughput_bps"] > 0
+
+
+@pytest.mark.parametrize(("lever", "name"), [("window", "window_packets"), ("rate", "rate_bps")])
+def test_info_has_the_window_or_rate_in_force(lever: str, name: str) -> None:
+    env = CongestionControl(SHORT, lever=lever, set=["duration=20 s"])
+    _, info = env.reset(seed=4)
+    before, delivered_bps = info[name], info["throughput_bps"]
+    for action in (0.5, -0.25):
+        *_, info = env.step([action])
+        assert info[name] == pytest.approx(before * (1.5 if action > 0 else 1 / 1.25))
+        before, delivered_bps = info[name], max(delivered_bps, info["throughput_bps"])
+    for _ in range(20):
+        *_, info = env.step([1.0])
+        delivered_bps = max(delivered_bps, info["throughput_bps"])
+    # Twenty doublings come to the bound: four times what was delivered, and ten packets in a round trip more.
+    more = 10 / info["rtt_s"] * 1448 * 8
+    most = (4 * delivered_bps + more) * (info["rtt_s"] / (1448 * 8) if lever == "window" else 1)
+    assert info[name] == pytest.approx(most, rel=0.15)
+
+
 def test_a_seed_decides_on_scenarios_and_runs() -> None:
     def episodes(seed: int) -> list[Any]:
         env, seen = CongestionControl(SWEPT), []

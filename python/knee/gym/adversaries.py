@@ -86,8 +86,9 @@ def _steered(
         _core.network_features(),
         (0.0, 1.0),
         FIGURES,
+        ("rate_bps", "delay_ns", "loss"),
         numbers=3,
-        applied=("rate_bps", "delay_ns", "loss"),
+        repeats=True,
     )
 
 
@@ -107,7 +108,7 @@ class Adversary(Single):
 
     ``info`` has ``scenario``, ``time_s``, and of the interval ``length_s``, ``throughput_bps`` of what left,
     ``unused``, the part of the capacity that nothing used, ``queueing_s``, the mean time that packets waited, and
-    ``loss``, the probability in force.
+    ``loss``, the probability in force. So are ``rate_bps`` and ``delay_ns``, what is added to the RTT.
     """
 
     def __init__(

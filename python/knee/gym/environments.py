@@ -78,7 +78,7 @@ class Single(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _info(self) -> dict[str, Any]:
         arrays = self._fleet.arrays
-        values = dict(zip(self._fleet.figures, arrays.figures[0].tolist(), strict=True))
+        values = {name: float(values[0]) for name, values in self._fleet.info().items()}
         return {"scenario": int(arrays.next[0, 0]), "time_s": float(arrays.times[0])} | values
 
 
@@ -204,10 +204,8 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return array.copy() if self._copy else array
 
     def _info(self) -> dict[str, Any]:
-        arrays = self._fleet.arrays
-        figures = self._given(arrays.figures)
-        values = {"scenario": self._given(self._scenarios), "time_s": self._given(arrays.times)}
-        values |= {name: figures[:, i] for i, name in enumerate(self._fleet.figures)}
+        values = {"scenario": self._scenarios, "time_s": self._fleet.arrays.times} | self._fleet.info()
+        values = {name: self._given(array) for name, array in values.items()}
         return values | {f"_{name}": self._all for name in values}
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -30,7 +30,8 @@ class Steered:
         actions: least and greatest action.
         figures: what ``info`` calls the five figures of a step.
         numbers: how many numbers an action has.
-        applied: what an action comes to, where a scenario can repeat it.
+        applied: what ``info`` calls what an action comes to.
+        repeats: whether a scenario can repeat that, so that an episode's actions are kept.
     """
 
     tasks: Sequence[Task]
@@ -39,8 +40,9 @@ class Steered:
     ranges: Sequence[tuple[str, float, float]]
     actions: tuple[float, float]
     figures: Sequence[str]
+    applied: Sequence[str]
     numbers: int = 1
-    applied: Sequence[str] = ()
+    repeats: bool = False
 
 
 class Arrays(NamedTuple):
@@ -62,7 +64,7 @@ class Fleet:
     """Steered simulations side by side."""
 
     def __init__(self, steered: Steered, slots: int, threads: int) -> None:
-        self.tasks, self.figures, self._bounds = steered.tasks, steered.figures, steered.actions
+        self.tasks, self._steered, self._bounds = steered.tasks, steered, steered.actions
         low, high = (np.array([each[i] for each in steered.ranges], np.float32) for i in (1, 2))
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
         self.action_space = spaces.Box(*self._bounds, (steered.numbers,), np.float64)
@@ -74,7 +76,7 @@ class Fleet:
             terminated=np.zeros(slots, np.uint8),
             truncated=np.zeros(slots, np.uint8),
             began=np.zeros(slots, np.uint8),
-            figures=np.zeros((slots, len(self.figures)), np.float64),
+            figures=np.zeros((slots, len(steered.figures)), np.float64),
             times=np.zeros(slots, np.float64),
             applied=np.zeros((slots, len(steered.applied)), np.float64),
         )
@@ -113,7 +115,7 @@ class Fleet:
                 f"step: the action{where} is {given[slot, number]}; expected a number from {least:g} to {most:g}."
             )
         self.arrays.actions[...] = given
-        if not self.arrays.applied.size:
+        if not self._steered.repeats:
             self._call(self._fleet.step)
             if self._per_second:
                 # The first figure is the interval's length, s.
@@ -128,6 +130,11 @@ class Fleet:
                 self._episodes[slot] = (task, seed, [])
             else:
                 self._episodes[slot][2].append((changed[slot], self.arrays.applied[slot].tolist()))
+
+    def info(self) -> dict[str, np.ndarray]:
+        """The figures of the interval, and what the actions have come to: an array for each."""
+        named = ((self._steered.figures, self.arrays.figures), (self._steered.applied, self.arrays.applied))
+        return {name: values[:, i] for names, values in named for i, name in enumerate(names)}
 
     def applied(self, slot: int) -> tuple[int, int, list[tuple[int, Sequence[float]]]]:
         """The scenario and the seed of a slot's episode, and what was done when, ns.

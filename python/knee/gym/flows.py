@@ -32,6 +32,8 @@ AURORA: dict[str, Any] = {
 }
 #: The largest action. Aurora's has no bound of its own.
 _MOST = {"knee": 1.0, "aurora": 1e12}
+#: What ``info`` calls what an action comes to, by lever.
+_APPLIED = {"window": "window_packets", "rate": "rate_bps"}
 #: The figures of a step in ``info``.
 FIGURES = ("length_s", "throughput_bps", "rtt_s", "queueing_s", "loss")
 
@@ -55,6 +57,7 @@ def _steered(
         given.ranges * given.history,
         (-most, most),
         FIGURES,
+        (_APPLIED[given.lever],),
     )
 
 
@@ -67,7 +70,8 @@ class CongestionControl(Single):
     flow's finite transfer is complete or the flow stops. An interval without an ACK or a timeout is extended.
 
     ``info`` has ``scenario``, the number of the sweep's point from 0; ``time_s``, the simulated time; and of the
-    interval ``length_s``, ``throughput_bps`` of payload, ``rtt_s``, ``queueing_s`` and ``loss``.
+    interval ``length_s``, ``throughput_bps`` of payload, ``rtt_s``, ``queueing_s`` and ``loss``. ``window_packets`` or
+    ``rate_bps`` is in force from now on: at most four times what the flow ever delivered, and ten packets more.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ def _steered(
 ) -> Steered:
     core = {"queue": {"interval_ns": interval_ns(interval)}}
     tasks = [link_of(each, link) for each in scenarios(scenario, set)]
-    return Steered(tasks, Reward.of(reward or {}), core, _core.queue_features(), (0.0, 1.0), FIGURES)
+    return Steered(tasks, Reward.of(reward or {}), core, _core.queue_features(), (0.0, 1.0), FIGURES, ("probability",))
 
 
 class QueueManagement(Single):
@@ -57,7 +57,7 @@ class QueueManagement(Single):
 
     ``info`` has ``scenario``, ``time_s``, and of the interval ``length_s``, ``throughput_bps`` of what left,
     ``waited_max_s`` and ``queueing_s``, the longest and the mean time that packets waited, and ``loss``, the share of
-    arrivals that were dropped.
+    arrivals that were dropped. ``probability`` is in force from now on.
     """
 
     def __init__(

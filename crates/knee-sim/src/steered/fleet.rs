@@ -47,13 +47,13 @@ pub struct Observed {
     pub figures: Vec<f64>,
     /// Simulated time, s.
     pub times: Vec<f64>,
-    /// Conditions that the actions have put in force, [`super::Part::applied`] numbers a slot.
+    /// What the actions have put in force, [`super::Part::applied`] numbers a slot.
     pub applied: Vec<f64>,
 }
 
 impl Observed {
     fn push(&mut self, episode: &dyn Episode, step: &super::Step, reward: f64, began: bool) {
-        let Figures { length_s, throughput_bps, rtt_s, queueing_s, loss } = step.figures;
+        let Figures { length_s, throughput_bps, rtt_s, queueing_s, loss } = episode.figures();
         self.observations.extend_from_slice(episode.observation());
         self.rewards.push(reward);
         self.terminated.push(u8::from(step.terminated));
@@ -100,7 +100,7 @@ impl Slot {
         };
         let step = episode.step(action).map_err(|error| FleetError::Spec { task: *task, error })?;
         self.over = step.terminated || step.truncated;
-        into.push(episode.as_ref(), &step, tasks[*task].reward.of(&step.figures), false);
+        into.push(episode.as_ref(), &step, tasks[*task].reward.of(&episode.figures()), false);
         Ok(())
     }
 }

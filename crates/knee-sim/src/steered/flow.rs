@@ -92,10 +92,6 @@ impl FlowEpisode {
     pub fn into_simulation(self) -> Simulation {
         self.simulation
     }
-
-    fn figures(&self) -> Figures {
-        self.steered.get().map(|steered| steered.with(|pilot| *pilot.figures())).unwrap_or_default()
-    }
 }
 
 /// Half of the shortest interval that a flow of this base RTT (ns) may begin with: its first interval ends later than
@@ -117,14 +113,22 @@ impl Episode for FlowEpisode {
             self.finish_interval();
         }
         let terminated = self.simulation.has_ended(self.flow);
-        Ok(Step { figures: self.figures(), terminated, truncated: self.over && !terminated })
+        Ok(Step { terminated, truncated: self.over && !terminated })
     }
 
     fn observation(&self) -> &[f32] {
         &self.observation
     }
 
+    fn figures(&self) -> Figures {
+        self.steered.get().map(|steered| steered.with(|pilot| *pilot.figures())).unwrap_or_default()
+    }
+
     fn now_s(&self) -> f64 {
         self.simulation.now().as_secs_f64()
+    }
+
+    fn applied(&self) -> Vec<f64> {
+        vec![self.steered.get().map_or(0.0, |steered| steered.with(|pilot| pilot.level()))]
     }
 }

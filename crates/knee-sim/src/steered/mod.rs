@@ -19,8 +19,6 @@ use knee_cc::policy::{Figures, Settings};
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Figures of the time that passed.
-    pub figures: Figures,
     /// True if all is done: a finite transfer is complete, or the flow has stopped.
     pub terminated: bool,
     /// True if the scenario's time is up.
@@ -38,13 +36,14 @@ pub trait Episode: Send {
     /// The observation.
     fn observation(&self) -> &[f32];
 
+    /// Figures of the interval that has just passed.
+    fn figures(&self) -> Figures;
+
     /// Current simulated time, s.
     fn now_s(&self) -> f64;
 
-    /// Conditions that the last action has put in force, where a scenario can repeat them ([`Part::applied`]).
-    fn applied(&self) -> Vec<f64> {
-        Vec::new()
-    }
+    /// What the last action has put in force ([`Part::applied`]).
+    fn applied(&self) -> Vec<f64>;
 }
 
 /// The part of a scenario that is steered.
@@ -76,10 +75,11 @@ impl Part {
         }
     }
 
-    /// How many numbers the conditions have that an action puts in force.
+    /// How many numbers an action comes to: a flow's window, in packets, or rate, in bit/s; a queue's probability; a
+    /// link's rate, bit/s, delay that is added, ns, and loss probability.
     pub const fn applied(&self) -> usize {
         match self {
-            Self::Flow(..) | Self::Queue(..) => 0,
+            Self::Flow(..) | Self::Queue(..) => 1,
             Self::Network(..) => 3,
         }
     }

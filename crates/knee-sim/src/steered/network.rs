@@ -67,6 +67,7 @@ pub struct NetworkEpisode {
     conditions: Conditions,
     places: [f64; 3],
     observation: [f32; NETWORK_RANGES.len()],
+    figures: Figures,
     /// Rows of samples and of links that were looked at.
     seen: (usize, usize),
 }
@@ -101,6 +102,7 @@ impl NetworkEpisode {
             conditions,
             places,
             observation: [0.0; NETWORK_RANGES.len()],
+            figures: Figures::default(),
             seen: (0, 0),
         };
         episode.pass();
@@ -144,14 +146,14 @@ impl NetworkEpisode {
             let value = value as f32;
             *seen = value.clamp(least, most);
         }
-        let figures = Figures {
+        self.figures = Figures {
             length_s,
             throughput_bps: utilization * rate,
             rtt_s: 1.0 - utilization,
             queueing_s: waiting_s,
             loss,
         };
-        Step { figures, terminated: false, truncated: !running }
+        Step { terminated: false, truncated: !running }
     }
 
     /// Lets the conditions change now.
@@ -193,11 +195,14 @@ impl Episode for NetworkEpisode {
         &self.observation
     }
 
+    fn figures(&self) -> Figures {
+        self.figures
+    }
+
     fn now_s(&self) -> f64 {
         self.simulation.now().as_secs_f64()
     }
 
-    /// Rate, bit/s, added delay, ns, and loss probability in force.
     fn applied(&self) -> Vec<f64> {
         let Conditions { rate_bps, delay_ns, loss } = self.conditions;
         vec![rate_bps as f64, delay_ns as f64, loss]

@@ -34,6 +34,7 @@ pub struct QueueEpisode {
     rate_bps: f64,
     probability: f64,
     observation: [f32; 7],
+    figures: Figures,
 }
 
 impl QueueEpisode {
@@ -54,8 +55,15 @@ impl QueueEpisode {
         let own = OwnQueue { name: NAME.into(), make, outside: false };
         let simulation = Simulation::with_own_queues(&spec, &[], &[own])?;
         let interval = Time::from_nanos(interval.max(1));
-        let mut episode =
-            Self { simulation, steered, interval, rate_bps: rate as f64, probability: 0.0, observation: [0.0; 7] };
+        let mut episode = Self {
+            simulation,
+            steered,
+            interval,
+            rate_bps: rate as f64,
+            probability: 0.0,
+            observation: [0.0; 7],
+            figures: Figures::default(),
+        };
         episode.pass();
         Ok(episode)
     }
@@ -72,14 +80,14 @@ impl QueueEpisode {
             let value = value as f32;
             *seen = value.clamp(least, most);
         }
-        let figures = Figures {
+        self.figures = Figures {
             length_s,
             throughput_bps: ratio(8.0 * measured.left.1 as f64, length_s),
             rtt_s: measured.longest.as_secs_f64(),
             queueing_s: ratio(measured.waited_ns as f64 / 1e9, measured.left.0 as f64),
             loss: ratio(measured.dropped as f64, measured.arrived.0 as f64).min(1.0),
         };
-        Step { figures, terminated: false, truncated: !running }
+        Step { terminated: false, truncated: !running }
     }
 
     fn values(&self, m: &Measured, length_s: f64) -> [f64; 7] {
@@ -111,7 +119,15 @@ impl Episode for QueueEpisode {
         &self.observation
     }
 
+    fn figures(&self) -> Figures {
+        self.figures
+    }
+
     fn now_s(&self) -> f64 {
         self.simulation.now().as_secs_f64()
+    }
+
+    fn applied(&self) -> Vec<f64> {
+        vec![self.probability]
     }
 }
