@@ -173,8 +173,9 @@ fn figures_of_steps_obey_the_link() {
         if step.truncated {
             break;
         }
-        delivered += step.figures.throughput_bps * step.figures.length_s;
-        assert!(step.figures.rtt_s >= 0.02 && step.figures.queueing_s < 0.13, "{step:?}");
+        let figures = episode.figures();
+        delivered += figures.throughput_bps * figures.length_s;
+        assert!(figures.rtt_s >= 0.02 && figures.queueing_s < 0.13, "{figures:?}");
     }
     assert!(delivered < 10e6 * 5.0 && delivered > 8e6 * 4.0, "{delivered} bits");
 }
@@ -189,10 +190,11 @@ fn queue_task(probability: f64) -> (Vec<f64>, f64, f64) {
         assert!(
             episode.observation().iter().zip(QUEUE_RANGES).all(|(value, (_, low, high))| (low..=high).contains(value))
         );
-        assert!(step.figures.throughput_bps <= 10e6 * 1.1 && step.figures.queueing_s <= step.figures.rtt_s + 1e-12);
-        waited.push(step.figures.queueing_s);
-        carried += step.figures.throughput_bps * step.figures.length_s;
-        dropped = dropped.max(step.figures.loss);
+        let figures = episode.figures();
+        assert!(figures.throughput_bps <= 10e6 * 1.1 && figures.queueing_s <= figures.rtt_s + 1e-12);
+        waited.push(figures.queueing_s);
+        carried += figures.throughput_bps * figures.length_s;
+        dropped = dropped.max(figures.loss);
         if step.truncated {
             return (waited, carried, dropped);
         }
@@ -255,9 +257,9 @@ fn conditions_are_where_an_action_puts_them() {
         ([0.5, 0.5, 0.5], 33e6, 15e6, 0.025),
         ([f64::NAN, -1.0, 7.0], 6e6, 0.0, 0.05),
     ] {
-        let step = episode.step(&action).unwrap();
+        episode.step(&action).unwrap();
         assert_eq!(episode.applied(), [rate, delay, loss]);
-        let figures = step.figures;
+        let figures = episode.figures();
         assert!((figures.throughput_bps + figures.rtt_s * rate - rate).abs() < 1.0, "the rest was not used");
     }
     // Two flows cross the link.

@@ -47,12 +47,12 @@ pub struct Observed {
     pub figures: Vec<f64>,
     /// Simulated time, s.
     pub times: Vec<f64>,
-    /// What the actions have put in force, [`super::Part::applied`] numbers a slot.
+    /// Conditions that the actions have put in force, [`super::Part::applied`] numbers a slot.
     pub applied: Vec<f64>,
 }
 
 impl Observed {
-    fn push(&mut self, episode: &dyn Episode, step: &super::Step, reward: f64, began: bool) {
+    fn push(&mut self, episode: &dyn Episode, step: super::Step, reward: f64, began: bool) {
         let Figures { length_s, throughput_bps, rtt_s, queueing_s, loss } = episode.figures();
         self.observations.extend_from_slice(episode.observation());
         self.rewards.push(reward);
@@ -89,7 +89,7 @@ impl Slot {
         let (task, seed) = next;
         let episode = tasks[task].begin(seed).map_err(|error| FleetError::Spec { task, error })?;
         self.over = false;
-        into.push(episode.as_ref(), &super::Step::default(), 0.0, true);
+        into.push(episode.as_ref(), super::Step::default(), 0.0, true);
         self.running = Some((episode, task));
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Slot {
         };
         let step = episode.step(action).map_err(|error| FleetError::Spec { task: *task, error })?;
         self.over = step.terminated || step.truncated;
-        into.push(episode.as_ref(), &step, tasks[*task].reward.of(&episode.figures()), false);
+        into.push(episode.as_ref(), step, tasks[*task].reward.of(&episode.figures()), false);
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ pub trait Episode: Send {
     /// Current simulated time, s.
     fn now_s(&self) -> f64;
 
-    /// What the last action has put in force ([`Part::applied`]).
+    /// Conditions that the last action has put in force ([`Part::applied`]).
     fn applied(&self) -> Vec<f64>;
 }
 
