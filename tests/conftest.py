@@ -59,9 +59,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Tests in real time may fail for what else the machine does: one that fails is run again, up to three times.
     """
+    lacks = machine_use.lack_of_root()
     for item in items:
-        if os.geteuid() != 0 and item.get_closest_marker("root"):
-            item.add_marker(pytest.mark.skip(reason="needs root"))
+        if lacks and item.get_closest_marker("root"):
+            item.add_marker(pytest.mark.skip(reason=lacks))
         if any(map(item.get_closest_marker, SYSTEM)):
             item.add_marker("system")
         if item.get_closest_marker("running_kernel"):

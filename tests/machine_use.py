@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,18 @@ DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev
 
 #: The uses since :func:`begin`, each with the marker that allows it.
 found: list[tuple[str, str]] = []
+
+
+def lack_of_root() -> str:
+    """Why tests that act for another user or mount cannot run here; empty where they can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    # What Linux asks of a new mount namespace is CAP_SYS_ADMIN, which root in a plain container lacks, and no chroot.
+    alone = (
+        shutil.which("unshare") is None
+        or not subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode
+    )
+    return "" if alone else "needs root that may mount, and not the root of a plain container"
 
 
 def begin() -> None:

@@ -102,7 +102,7 @@ def test_what_the_kernel_lacks_is_refused_before_anything_runs() -> None:
         ),
         ('cc = "lolla"\n', [], "mine.toml: "),
         ('cc = "lola"\ncc_params = { q_targt = "5 ms" }\n', [], "did you mean q_target"),
-        ("cc = \n", [], "mine.toml: it is not valid TOML"),
+        ("cc = \n", [], "mine.toml:1:6: it is not valid TOML"),
         (PROGRAM + 'cc = "lola"\n', [], "expected one of cc and program"),
         (PROGRAM, ["--allow-programs"], 'expected ground "uml"'),
         ('traffic = { kind = "video" }\n', [], 'traffic: the criteria set what is carried; expected kind = "rtc"'),

@@ -60,7 +60,7 @@ def test_a_file_is_run_only_where_that_is_allowed(files: Path, capsys: pytest.Ca
     for command in [*commands, ["matrix", "--cc", f"{source}:Glide"]]:
         assert main(command) == 2, command
         assert "--allow-code" in capsys.readouterr().err
-    with pytest.raises(knee.ScenarioError, match=r"one\.toml: flows\[0\]\.cc: it would run the Python file"):
+    with pytest.raises(knee.ScenarioError, match=r"one\.toml:\d+:\d+: flows\[0\]\.cc: it would run the Python file"):
         knee.load(one)
     assert not ran.exists()
     assert knee.load(one, allow_code=True).flows[0].cc == f"{source.name}:Glide"
@@ -139,7 +139,7 @@ def test_what_is_no_algorithm_is_refused_by_name(tmp_path: Path, content: str | 
     done = fresh("run", str(tmp_path / "one.toml"), "--allow-code", "--out", str(tmp_path / "r"))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert re.search(rf"one\.toml: flows\[0\]\.cc: .*{found}", done.stderr), done.stderr
+    assert re.search(rf"one\.toml:\d+:\d+: flows\[0\]\.cc: .*{found}", done.stderr), done.stderr
     assert not (tmp_path / "r").exists()
 
 

@@ -133,7 +133,7 @@ HOSTILE: dict[str, tuple[str, str, str | None, str]] = {
     "a hard end": ("ack", "import os; os._exit(3)", "ended", "its process exited with 3"),
     "an end of the file": ("top", "import sys; sys.exit(0)", "load", "SystemExit: 0"),
     "a crash": ("ack", "import ctypes; ctypes.string_at(0)", "ended", r"its process crashed \(SIGSEGV\)"),
-    "closed files": ("ack", "import os; os.closerange(0, 300)", "ended", "its process exited with 1"),
+    "closed files": ("ack", "import os; os.closerange(0, 300)", "ended", r"its process (exited with 1|crashed)"),
     # Numbers.
     "no number": ("ack", "control.cwnd = float('nan')", "answer", "control.cwnd is NaN"),
     "an infinite window": ("ack", "control.cwnd = float('inf')", "answer", "control.cwnd is inf"),

@@ -21,7 +21,7 @@ OVER = "[search.over]\nlink.rate = 'uniform(1 Mbit/s, 9 Mbit/s)'\n"
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("search = 5\n", "bad.toml: search: 5 is not a table"),
+        ("search = 5\n", "bad.toml:1:10: search: 5 is not a table"),
         ("[search]\nfigur = 'jain'\n", "search.figur: unknown key; did you mean figure"),
         ("[search]\ngoal = 'min'\n" + OVER, "search.figure: it is missing; expected figure in [search], or --figure"),
         ("[search]\nfigure = 'jain'\n" + OVER, "search.goal: it is missing; expected goal in [search], or --goal max"),

@@ -84,6 +84,8 @@ def pretend() -> None:
     for name in OF_OS:
         if hasattr(os, name):
             delattr(os, name)
+    if sys.version_info >= (3, 13):
+        os.process_cpu_count = os.cpu_count
     for each in list(signal.Signals):
         if each.name not in SIGNALS:
             delattr(signal, each.name)
