@@ -84,7 +84,7 @@ def is_refused(data: dict[str, Any]) -> bool:
 
 def test_what_it_refuses_knee_refuses_too() -> None:
     refused = 0
-    for seed in range(12):
+    for seed in range(4):
         data = scenario(seed)
         for path in parts(data):
             for value in ("10 ms", "3 Mbit/s", "4 kB", 7, 0.5, True, [], {"unknown": 1}, "nowhere"):
@@ -93,7 +93,7 @@ def test_what_it_refuses_knee_refuses_too() -> None:
                     continue
                 refused += 1
                 assert is_refused(mutant), f"knee takes {'.'.join(map(str, path))} = {value!r} of seed {seed}"
-    assert refused > 2000, refused
+    assert refused > 600, refused
 
 
 @pytest.mark.parametrize(
