@@ -97,7 +97,7 @@ def _values(whats: list[Core], name: str, of: str, index: int) -> list[int]:
 
 def _ideal(link: Core, rates: list[int]) -> Core:
     """A link without anything random, at the highest of its rates."""
-    wire: Core = {"model": {"name": "wire", "params": {}}}
+    wire: Core = {"model": {"name": "wire", "params": {}}, "slot": None, "corrupt": 0.0}
     if rates:
         wire["capacity"] = {"rate": max([link["capacity"].get("rate", 0), *rates])}
     steady = {
@@ -107,9 +107,10 @@ def _ideal(link: Core, rates: list[int]) -> Core:
         "delay_model": {"name": "uniform", "params": {}},
         "delay_table": None,
         "reorder": False,
+        "channel": None,
     }
     recorded = {"delay_trace": None, "loss_trace": None}
-    reverse = link["reverse"] and link["reverse"] | {"model": wire["model"]} | recorded
+    reverse = link["reverse"] and link["reverse"] | wire | recorded
     return link | steady | recorded | wire | {"reverse": reverse}
 
 
