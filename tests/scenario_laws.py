@@ -22,6 +22,7 @@ from knee.figures.metrics import directions
 from knee.figures.register import RUN
 from knee.figures.summary import QUEUE_LINK
 from knee.grounds.runner import CAPTURE
+from knee.grounds.sim import RANDOM
 from knee.results.manifest import fingerprint
 from knee.scenario import units
 from knee.study.sweeps import work
@@ -283,6 +284,8 @@ def broken(data: Table, run: Run) -> list[str]:
     """The laws that a scenario breaks, each with what it found; empty if there are none."""
     result = run(data)
     found = [f"{law.__name__}: {what}" for law in OF_A_RUN for what in law(result)]
+    if {flow.cc for flow in result.scenario.flows} & set(RANDOM):
+        return found
     found += [f"{law.__name__}: {what}" for law in OF_TWO_RUNS for what in law(data, result, run)]
     return found
 

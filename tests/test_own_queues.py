@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 import knee
 import random_scenarios
 from knee.cli import main
-from knee.grounds.sim import _RANDOM
+from knee.grounds.sim import RANDOM
 from own_queues import CoDel, Drr, Fifo, Lifo, Pie, Shaper
 from test_simulation import law
 
@@ -54,7 +54,7 @@ def drawn(part: int, parts: int = 4, each: int = 10) -> list[Table]:
     """Random scenarios that give the same figures again."""
     numbers = range(7_000_000 + each * part, 7_000_000 + each * (part + 1))
     found = [random_scenarios.scenario(number) for number in numbers]
-    return [one for one in found if not set(_RANDOM) & {flow.get("cc") for flow in one["flows"]}]
+    return [one for one in found if not set(RANDOM) & {flow.get("cc") for flow in one["flows"]}]
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 import knee
 import random_scenarios
@@ -243,6 +244,41 @@ def test_what_is_done_while_it_runs_is_in_the_exported_file(fresh: Tab) -> None:
     assert _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)")) == native["figures"]
     # The address says the same, once it has been written.
     fresh.until("JSON.stringify(knee.fromHash(location.hash).scene) === JSON.stringify(knee.state.scene)")
+    assert fresh.console() == []
+
+
+#: Lets go of a file of this name and text over the page.
+DROP = """(() => {
+  const held = new DataTransfer();
+  held.items.add(new File([%s], %s));
+  dispatchEvent(new DragEvent("drop", { dataTransfer: held, cancelable: true }));
+})()"""
+
+
+@needs_chromium
+@needs_page
+def test_a_scenario_file_that_is_dropped_is_shown(fresh: Tab) -> None:
+    made = {
+        "duration": "3 s",
+        "interval": "10 ms",
+        "link": {"rate": "8 Mbit/s", "limit": "40 packets", "queue": "codel", "loss": 0.001},
+        "flows": [{"cc": "reno", "rtt": "30 ms", "count": 2, "stagger": "0.5 s"}, {"cc": "lola", "rtt": "50 ms"}],
+        "changes": [{"at": "2 s", "link": "bottleneck", "rate": "4 Mbit/s"}],
+    }
+    fresh.evaluate(DROP % (json.dumps(tomli_w.dumps(made)), '"mine.toml"'))
+    fresh.until("document.getElementById('lead').textContent === 'From mine.toml'")
+    fresh.evaluate("knee.setSpeed(30); knee.state.playing = true")
+    fresh.until("Boolean(knee.state.ended)")
+    assert (
+        _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)"))
+        == _native(json.dumps(spec(from_dict(made))))["figures"]
+    )
+    for text, said in (
+        ("[link]\nrate = 3\n", "mine.toml:2:8: link.rate: 3 has no unit"),
+        (tomli_w.dumps(made | {"warmup": "1 s"}), "mine.toml is not shown: the page has no `warmup`"),
+    ):
+        fresh.evaluate(DROP % (json.dumps(text), '"mine.toml"'))
+        fresh.until(f"document.getElementById('banner').textContent.startsWith({json.dumps(said)})")
     assert fresh.console() == []
 
 

@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 import knee
 import random_scenarios
-from knee.grounds.sim import _RANDOM
+from knee.grounds.sim import RANDOM
 from knee.own import Control
 from knee.scenario import registry
 from knee.scenario.traffic import DATAGRAMS
@@ -94,7 +94,7 @@ def test_random_scenarios(part: int) -> None:
     acts = 0
     for number in range(5_000_000 + 12 * part, 5_000_012 + 12 * part):
         source = random_scenarios.scenario(number)
-        if not set(_RANDOM) & {flow.get("cc") for flow in source["flows"]}:
+        if not set(RANDOM) & {flow.get("cc") for flow in source["flows"]}:
             acts += law(source, random.Random(number))[1]
     assert acts >= 12
 

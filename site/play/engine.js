@@ -18,11 +18,15 @@ export class Engine {
     this.calls = (await WebAssembly.instantiate(this.bytes, {})).instance.exports;
   }
 
-  request(request) {
-    const text = new TextEncoder().encode(JSON.stringify(request));
+  input(told) {
+    const text = new TextEncoder().encode(told);
     // Room first: it may move the memory.
     const at = this.calls.input(text.length);
     new Uint8Array(this.calls.memory.buffer, at, text.length).set(text);
+  }
+
+  request(request) {
+    this.input(JSON.stringify(request));
   }
 
   /** A copy of a table from byte `from` on. */
@@ -57,6 +61,13 @@ export class Engine {
     this.request({ scene });
     this.checked(this.calls.export());
     return this.text();
+  }
+
+  /** The scene that a scenario file says. */
+  open(toml) {
+    this.input(toml);
+    this.checked(this.calls.open_file());
+    return JSON.parse(this.text());
   }
 
   list() {

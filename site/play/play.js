@@ -14,6 +14,8 @@ const VIEWS = ["network", "figures", "throughput", "rtt", "cwnd"];
 const WATCHED = 60;
 /** Dots go round where an RTT takes longer than this to watch, s. */
 const WATCHABLE = 0.12;
+/** Largest scenario file that is read, bytes. */
+const LARGEST = 1 << 20;
 /** A control that is moved on within this time is one change, us. */
 const ONE_CHANGE = 200e3;
 
@@ -663,6 +665,13 @@ function wire() {
   $("share").onclick = share;
   $("embed-view").onchange = share;
   $("export").onclick = exportFile;
+  $("open").onclick = () => $("file").click();
+  $("file").onchange = () => openFile($("file").files[0]).finally(() => { $("file").value = ""; });
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    openFile(event.dataTransfer.files[0]);
+  });
   $("copy-means").onclick = copyMeans;
   for (const button of document.querySelectorAll("[data-close]")) button.onclick = () => button.closest("dialog").close();
   for (const button of document.querySelectorAll("[data-copy]")) {
@@ -714,6 +723,23 @@ async function exportFile() {
   }
 }
 
+/** Shows the experiment of a scenario file. */
+async function openFile(file) {
+  if (!file) return;
+  try {
+    if (file.size > LARGEST) throw new Error(`it has ${asCount(file.size, "byte")}, and the page reads up to ${asCount(LARGEST, "byte")}`);
+    const { scene } = await calls.ask("open", { toml: await file.text() });
+    warn(null);
+    $("experiment").value = "";
+    open(scene, { lead: `From ${file.name}` });
+    startSpeed(scene);
+    writeAddress();
+  } catch (error) {
+    const said = error.message.replace(/^the file(?=:)/, file.name);
+    warn(said.startsWith(`${file.name}:`) ? said : `${file.name} is not shown: ${said}. Run it with knee run.`);
+  }
+}
+
 function openAddress() {
   let told;
   warn(null);
@@ -760,7 +786,7 @@ const knee = {
   whole: (request, rows = false) => calls.ask("whole", { id: "whole", request, rows }),
   tomlOf: (scene) => calls.ask("toml", { scene }).then(({ toml }) => toml),
   toml: () => knee.tomlOf(state.scene),
-  open, seek, setSpeed, toHash, fromHash,
+  open, openFile, seek, setSpeed, toHash, fromHash,
 };
 globalThis.knee = knee;
 

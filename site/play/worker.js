@@ -86,6 +86,10 @@ const DO = {
   async toml({ scene }) {
     return { toml: engine.export(scene) };
   },
+
+  async open({ toml }) {
+    return { scene: engine.open(toml) };
+  },
 };
 
 // One after the other: a frame does not begin within a replay; a newer replay ends an older one.

@@ -9,6 +9,7 @@
 
 pub mod hand;
 pub mod listing;
+pub mod open;
 pub mod packets;
 pub mod scene;
 pub mod session;
@@ -110,6 +111,18 @@ pub extern "C" fn finish() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn list() {
     tell(listing::listing().to_string());
+}
+
+/// Puts the scene that a scenario file (the input, instead of a request) says into [`TEXT`], in JSON. Gives 0, or 1 where
+/// a page cannot show it.
+#[unsafe(no_mangle)]
+pub extern "C" fn open_file() -> u32 {
+    let read = INPUT.with_borrow(|input| {
+        let text = std::str::from_utf8(input).map_err(|error| format!("byte {} is not UTF-8", error.valid_up_to()))?;
+        let scene = open::scene(text)?;
+        serde_json::to_string(&scene).map_err(|error| error.to_string())
+    });
+    status(read.map(tell))
 }
 
 /// Puts the scenario file of the request's scene into [`TEXT`]. Gives 0, or 1 where it has none.

@@ -345,12 +345,12 @@ fn bit_rate(bps: u64) -> String {
 /// The name of a video call among algorithms.
 pub const CALL: &str = "call";
 /// Least rate, first rate and greatest rate of a call, bit/s: the defaults of `rtc` in scenario files.
-const CALL_RATES: [u64; 3] = [100_000, 300_000, 2_500_000];
+pub(crate) const CALL_RATES: [u64; 3] = [100_000, 300_000, 2_500_000];
 /// Pictures per second of a call.
-const CALL_FPS: f64 = 30.0;
+pub(crate) const CALL_FPS: f64 = 30.0;
 
 /// True if a flow with this algorithm may use ECN or not: some need it, and no file says so again.
-fn may_choose_ecn(cc: &str) -> bool {
+pub(crate) fn may_choose_ecn(cc: &str) -> bool {
     knee_cc::find(cc).is_some_and(|entry| entry.needs.ecn == knee_cc::Ecn::Classic)
 }
 

@@ -175,14 +175,14 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::packets::{Seen, What};
     use crate::scene::{CALL, SceneChange, SceneFlow, To, takes_packets};
     use knee_sim::LinkRow;
     use proptest::prelude::*;
 
-    fn scene() -> impl Strategy<Value = Scene> {
+    pub(crate) fn any_scene() -> impl Strategy<Value = Scene> {
         let queues: Vec<_> =
             knee_queue::registry().iter().map(|entry| entry.name).filter(|name| takes_packets(name)).collect();
         let ccs: Vec<_> = knee_cc::registry().iter().map(|entry| entry.name).chain([CALL]).collect();
@@ -227,7 +227,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn what_is_watched_is_what_the_link_counts(scene in scene()) {
+        fn what_is_watched_is_what_the_link_counts(scene in any_scene()) {
             let mut session = begin(&scene);
             session.record_packets(true);
             let (mut rows, mut drops, mut counted) = (0, 0, 0);
@@ -249,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn a_scene_in_stretches_gives_the_bits_of_one_at_once(scene in scene(), ms in 1_u32..70) {
+        fn a_scene_in_stretches_gives_the_bits_of_one_at_once(scene in any_scene(), ms in 1_u32..70) {
             let (mut whole, mut parts) = (begin(&scene), begin(&scene));
             prop_assert_eq!(whole.advance(f64::INFINITY, 1e12), 2);
             let mut until = 0.0;
@@ -266,7 +266,7 @@ mod tests {
 
         #[test]
         fn what_was_steered_by_hand_is_repeated_from_its_list(
-            scene in scene(), rates in prop::collection::vec((1_u64..150, 100_000_u64..40_000_000), 1..20),
+            scene in any_scene(), rates in prop::collection::vec((1_u64..150, 100_000_u64..40_000_000), 1..20),
         ) {
             let mut scene = scene;
             scene.flows[0] = SceneFlow { cc: crate::hand::NAME.into(), start: 0, stop: None, rtt: None };

@@ -200,7 +200,7 @@ def core(scenario: Scenario, own: Sequence[object]) -> Iterator[None]:
 
 
 #: Controllers whose figures differ from run to run.
-_RANDOM = {
+RANDOM = {
     "quinn:bbr": "quinn's BBR draws random numbers from the system: another run of this scenario gives other figures.",
     "noq:bbr3": "noq's BBRv3 draws random numbers from the system: another run of this scenario gives other figures.",
 }
@@ -208,7 +208,7 @@ _RANDOM = {
 
 def remarks(scenario: Scenario) -> list[str]:
     """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
-    random = [_RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(_RANDOM))]
+    random = [RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(RANDOM))]
     own = [described(name) for name in scenario.own if policy_of(name) is None]
     return [*_own_remarks(own), *random]
 
