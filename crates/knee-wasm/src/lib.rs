@@ -113,8 +113,8 @@ pub extern "C" fn list() {
     tell(listing::listing().to_string());
 }
 
-/// Puts the scene that a scenario file (the input, instead of a request) says into [`TEXT`], in JSON. Gives 0, or 1 where
-/// a page cannot show it.
+/// Puts the scene that a scenario file says into [`TEXT`], in JSON; the input is the file, not a request. Gives 0, or 1
+/// where a page cannot show it.
 #[unsafe(no_mangle)]
 pub extern "C" fn open_file() -> u32 {
     let read = INPUT.with_borrow(|input| {
