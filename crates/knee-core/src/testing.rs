@@ -238,6 +238,8 @@ pub fn assert_declared<'a>(entries: impl Iterator<Item = (&'a str, &'a str, &'a 
     let mut names = BTreeSet::new();
     for (name, about, source, declared) in entries {
         assert!(names.insert(name), "{name} is listed twice");
+        // So that the shell and `fuzz`, given this name alone, try this entry alone.
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-+.".contains(&byte)), "{name}");
         assert!(!about.is_empty() && !source.is_empty(), "{name}");
         let mut params = BTreeSet::new();
         for param in declared {
@@ -264,6 +266,16 @@ mod tests {
         });
         let told = found.unwrap_err().downcast::<String>().unwrap();
         assert!(told.starts_with("faulty: too much") && !told.contains("sound"), "{told}");
+    }
+
+    #[test]
+    fn a_list_of_names_picks_these_entries() {
+        let entries = [("fq", 1), ("fq_codel", 2), ("dualpi2", 3)];
+        let picked = |list| listed(&entries, list).into_iter().map(|(_, entry)| *entry).collect::<Vec<_>>();
+        assert_eq!(entries.map(|(name, _)| picked(Some(name))), [[1], [2], [3]]);
+        assert_eq!((picked(None), picked(Some("dualpi2,fq"))), (vec![1, 2, 3], vec![1, 3]));
+        let unknown = std::panic::catch_unwind(|| picked(Some("fq,codel"))).unwrap_err();
+        assert_eq!(*unknown.downcast::<String>().unwrap(), "there is no `codel`");
     }
 
     #[test]

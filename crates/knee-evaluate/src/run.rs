@@ -13,7 +13,7 @@ use knee_core::convert::index;
 use knee_net::spec::Transport;
 use knee_sim::{Own, Simulation, Spec};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use thiserror::Error;
@@ -258,11 +258,24 @@ fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> V
     };
     std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(jobs.len());
-        for _ in 0..threads {
-            scope.spawn(worker);
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        // A panic goes on here with its message.
+        if let Some(panic) = workers.into_iter().find_map(|worker| worker.join().err()) {
+            resume_unwind(panic);
         }
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, made)| made).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "job 3 fails")]
+    fn a_panic_of_a_worker_keeps_its_message() {
+        in_parallel(&[1, 2, 3], |job| assert!(*job != 3, "job {job} fails"));
+    }
 }

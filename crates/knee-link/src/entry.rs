@@ -40,6 +40,13 @@ pub struct Shared {
     pub(crate) air: OnceCell<SharedAir>,
 }
 
+/// Copies of the state that a network's media share, while the network is copied.
+#[derive(Default)]
+pub struct Copies {
+    /// Airs of `wifi`, each with its copy.
+    pub(crate) airs: Vec<(SharedAir, SharedAir)>,
+}
+
 /// Makes a medium with these parameters.
 pub type Make = fn(&Params, &Init) -> Box<dyn Medium>;
 /// Access categories: how many, and that of each codepoint.

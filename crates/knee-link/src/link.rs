@@ -5,6 +5,7 @@
 //! leaves the queue for the server.
 
 use crate::arrivals::{Arrival, Arrivals};
+use crate::entry::Copies;
 use crate::framing::Framing;
 use crate::loss::Loss;
 use crate::medium::{Access, Capacity, Transit};
@@ -134,6 +135,14 @@ impl Link {
     /// Packets that its queue has marked CE.
     pub const fn marks(&self) -> u64 {
         self.line.cx.marks
+    }
+
+    /// Separates a clone from the state of media that it shares with its original
+    /// ([`Medium::separate`](crate::medium::Medium::separate)).
+    pub fn separate(&mut self, copies: &mut Copies) {
+        if let Server::Medium(medium) = &mut self.line.server {
+            medium.separate(copies);
+        }
     }
 
     /// Packets that carry this index as their flow belong to connection `id` from now on.

@@ -1,5 +1,6 @@
 //! The interface of a server that is not a wire.
 
+use crate::entry::Copies;
 use crate::framing::Framing;
 use crate::outcome::{Counters, Departure, Dropped};
 use crate::queue::{Backlog, Context, Queue};
@@ -60,6 +61,10 @@ pub trait Medium: Send + CloneMedium {
 
     /// Changes the rate. Gives from when on it has it: what is being sent goes out as it began.
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time;
+
+    /// Called on the clone of a medium whose whole network is copied: replaces what it shares with others
+    /// ([`Shared`](crate::registry::Shared)), and until now with its original, by the copy of it in `copies`.
+    fn separate(&mut self, _copies: &mut Copies) {}
 }
 
 knee_core::boxed_clone!(ClonePathDelay: PathDelay => PathDelay);

@@ -1,6 +1,6 @@
 //! The list of what a link can be. To add a model: write its file, declare the module, add its entry here.
 
-pub use crate::entry::{Choice, Init, Make, MakePath, Model, Shared};
+pub use crate::entry::{Choice, Copies, Init, Make, MakePath, Model, Shared};
 use crate::models::{cellular, docsis, leo, wifi};
 use crate::{delay, loss};
 use knee_core::Time;

@@ -18,6 +18,7 @@ use crate::pipe::Pipe;
 use crate::spec::{Change, FlowSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{ConnectionId, Packet, Rate, Time};
+use knee_link::registry::Copies;
 use std::collections::BTreeMap;
 
 /// The links of a path, there and back.
@@ -61,7 +62,6 @@ impl FlowPath {
 pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
 
 /// Links, pipes and the paths of flows.
-#[derive(Clone)]
 pub struct Network {
     /// All forward directions of links, then the reverse ones that queue: a link's number is its index here.
     pub directions: Vec<Direction>,
@@ -82,6 +82,27 @@ pub struct Network {
     /// Links that have dropped packets or left notes as a [`crate::driver::Driver`] moved packets, in the order in
     /// which they did; whoever books them empties it.
     pub unbooked: Vec<u32>,
+}
+
+impl Clone for Network {
+    fn clone(&self) -> Self {
+        let Self { directions, pipes, hop_pipes, ack_pipes, routes, flow_paths, tunnels, codepoints, unbooked } = self;
+        let (mut directions, mut copies) = (directions.clone(), Copies::default());
+        for direction in &mut directions {
+            direction.link.separate(&mut copies);
+        }
+        Self {
+            directions,
+            pipes: pipes.clone(),
+            hop_pipes: *hop_pipes,
+            ack_pipes: ack_pipes.clone(),
+            routes: routes.clone(),
+            flow_paths: flow_paths.clone(),
+            tunnels: tunnels.clone(),
+            codepoints: codepoints.clone(),
+            unbooked: unbooked.clone(),
+        }
+    }
 }
 
 impl Network {

@@ -5,6 +5,7 @@ use crate::bound::Bound;
 use crate::flow_table::{List, Table};
 use crate::fq::Params;
 use crate::hash::{Collisions, FlowHash};
+use crate::overhead::Overhead;
 use crate::pool::{Fifo, Pool};
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
@@ -69,7 +70,7 @@ struct Settings {
     /// `Time::MAX`: off.
     ce_threshold: Time,
     mask: u32,
-    overhead: u64,
+    overhead: Overhead,
 }
 
 /// Flow queueing with the rule `R` for the flows' buffers.
@@ -104,7 +105,7 @@ impl<R: BufferRule> FairQueue<R> {
             low_rate_threshold: params.low_rate_threshold,
             ce_threshold: if params.ce_threshold == Time::ZERO { Time::MAX } else { params.ce_threshold },
             mask: params.orphan_mask,
-            overhead: u64::from(init.overhead),
+            overhead: Overhead::of(init),
         };
         Self {
             rule,
@@ -123,15 +124,11 @@ impl<R: BufferRule> FairQueue<R> {
         }
     }
 
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.settings.overhead
-    }
-
     /// Books a packet that leaves or is dropped.
     #[inline]
     fn book_out(&mut self, packet: &Packet) {
         self.backlog.packets -= 1;
-        self.backlog.bytes.0 -= self.wire_size(packet);
+        self.backlog.bytes.0 -= self.settings.overhead.wire_size(packet);
     }
 
     /// The flow of a packet, made where there is none.
@@ -243,7 +240,7 @@ impl<R: BufferRule> FairQueue<R> {
         let mut some = 1;
         if R::RUNS && most > 1 {
             let Some((head, alike)) = self.pool.head(&flow.fifo) else { return 0 };
-            let size = u64::from(head.size) + self.settings.overhead;
+            let size = self.settings.overhead.wire_size(head);
             let by_credit = non_negative(flow.credit.max(1)).div_ceil(size);
             some = alike.min(most).min(saturating_u32(by_credit));
         }
@@ -254,7 +251,7 @@ impl<R: BufferRule> FairQueue<R> {
         self.rule.depart(&mut flow.state, held, first, now);
         self.backlogged -= u32::from(held == 0);
         self.backlog.packets -= u64::from(some);
-        self.backlog.bytes.0 -= self.wire_size(first) * u64::from(some);
+        self.backlog.bytes.0 -= self.settings.overhead.wire_size(first) * u64::from(some);
         some
     }
 
@@ -293,7 +290,7 @@ impl<R: BufferRule> FairQueue<R> {
                 cx.mark(first);
             }
             self.flows.fetch_behind(i, &self.pool);
-            let size = self.wire_size(first);
+            let size = self.settings.overhead.wire_size(first);
             self.flows.get(i).credit -= saturating_i64(size) * i64::from(count);
             if let Some(rate) = self.settings.flow_max_rate {
                 self.pace(i, rate, size, cx.now);
@@ -358,7 +355,7 @@ impl<R: BufferRule> FairQueue<R> {
 
 impl<R: BufferRule> Queue for FairQueue<R> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let size = self.wire_size(&packet);
+        let size = self.settings.overhead.wire_size(&packet);
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
             cx.dropped.push(packet);
             return Verdict::Dropped;
@@ -380,7 +377,7 @@ impl<R: BufferRule> Queue for FairQueue<R> {
                     let (overhead, backlog) = (self.settings.overhead, &mut self.backlog);
                     self.pool.truncate(&mut flow.fifo, keep, |p| {
                         backlog.packets -= 1;
-                        backlog.bytes.0 -= u64::from(p.size) + overhead;
+                        backlog.bytes.0 -= overhead.wire_size(&p);
                         cx.dropped.push(p);
                     });
                     self.backlogged -= u32::from(held > 0 && flow.fifo.is_empty());
@@ -425,7 +422,7 @@ impl<R: BufferRule> Queue for FairQueue<R> {
 
 impl<R: BufferRule> Bursts for FairQueue<R> {
     fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
-        let size = self.wire_size(&first);
+        let size = self.settings.overhead.wire_size(&first);
         let room = self.bound.room(self.backlog.packets, self.backlog.bytes.0, size);
         if u64::from(count) > room || self.takes_fast_path() {
             return 0;

@@ -2,8 +2,8 @@
 //! `pfifo` has its own, of bursts.
 
 use crate::bound::Bound;
+use crate::overhead::Overhead;
 use crate::{Backlog, Context, Init};
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet};
 use std::collections::VecDeque;
 
@@ -12,23 +12,23 @@ use std::collections::VecDeque;
 pub struct Fifo {
     packets: VecDeque<Packet>,
     bytes: u64,
-    overhead: u64,
+    overhead: Overhead,
 }
 
 impl Fifo {
     /// An empty one on the link of `init`.
     pub fn new(init: &Init) -> Self {
-        Self { packets: VecDeque::new(), bytes: 0, overhead: u64::from(init.overhead) }
+        Self { packets: VecDeque::new(), bytes: 0, overhead: Overhead::of(init) }
     }
 
     /// Bytes that `packet` counts.
     pub fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
+        self.overhead.wire_size(packet)
     }
 
     /// Bytes that a packet of the size of the MTU counts.
     pub fn frame(&self) -> u64 {
-        u64::from(MTU) + self.overhead
+        self.overhead.frame()
     }
 
     /// Puts `packet` at the tail.

@@ -15,11 +15,11 @@ use crate::Entry;
 use crate::bound::Bound;
 use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
 use crate::hash::{Collisions, FlowHash};
+use crate::overhead::Overhead;
 use crate::pool::{Fifo, NONE, Pool};
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::cache::fetch;
 use knee_core::convert::{index, index_u32, saturating_i64, saturating_u32};
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Tuple, params};
 
 /// The registry entry.
@@ -118,13 +118,7 @@ struct Store {
     pool: Pool,
     backlog: Backlog,
     memory: u64,
-    overhead: u64,
-}
-
-impl Store {
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
-    }
+    overhead: Overhead,
 }
 
 /// One queue as its CoDel sees it.
@@ -140,7 +134,7 @@ impl Source for Head<'_> {
         if !self.store.pool.pop_some(self.fifo, 1, packet) {
             return false;
         }
-        let size = self.store.wire_size(packet);
+        let size = self.store.overhead.wire_size(packet);
         self.store.backlog.packets -= 1;
         self.store.backlog.bytes.0 -= size;
         self.store.memory -= memory(packet);
@@ -177,7 +171,7 @@ struct FqCodel {
 impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
         let n = index(params.flows);
-        let overhead = u64::from(init.overhead);
+        let overhead = Overhead::of(init);
         let flow = FqCodelFlow {
             fifo: Fifo::EMPTY,
             deficit: 0,
@@ -187,7 +181,7 @@ impl FqCodel {
             listed: false,
         };
         Self {
-            codel: CodelLaw::new(&params.codel, params.ecn, u64::from(MTU) + overhead)
+            codel: CodelLaw::new(&params.codel, params.ecn, overhead.frame())
                 .selecting(params.ce_threshold_selector, params.ce_threshold_mask),
             quantum: saturating_i64(params.quantum.0),
             memory_limit: params.memory_limit.0,
@@ -223,7 +217,7 @@ impl FqCodel {
         //# the hash value modulo the number of queues.
         let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
         let flow = &mut self.flows[i as usize];
-        let size = self.store.wire_size(&first) * u64::from(count);
+        let size = self.store.overhead.wire_size(&first) * u64::from(count);
         //= RFC 8290, 4.1
         //# It is then added to the tail of the selected queue, and the queue's byte count is updated by the packet
         //# size.
@@ -266,7 +260,7 @@ impl FqCodel {
             let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[longest] };
             let mut packet = Packet::default();
             while head.pop(&mut packet) {
-                bytes += head.store.wire_size(&packet);
+                bytes += head.store.overhead.wire_size(&packet);
                 dropped += 1;
                 cx.dropped.push(packet);
                 if dropped >= self.drop_batch || bytes >= goal {
@@ -310,7 +304,7 @@ impl Queue for FqCodel {
 impl Bursts for FqCodel {
     fn enqueue_burst(&mut self, &Burst { first, count }: &Burst, cx: &mut Context) -> u32 {
         let Backlog { packets, bytes } = self.store.backlog;
-        let room = self.bound.room(packets, bytes.0, self.store.wire_size(&first));
+        let room = self.bound.room(packets, bytes.0, self.store.overhead.wire_size(&first));
         if u64::from(count) > room || self.store.memory + memory(&first) * u64::from(count) > self.memory_limit {
             return 0;
         }
@@ -346,7 +340,7 @@ impl Bursts for FqCodel {
                 //= RFC 8290, 4.2
                 //# it subtracts the size of the packet from the byte credits for the selected queue and returns the
                 //# packet as the result of the dequeue operation.
-                flow.deficit -= saturating_i64(self.store.wire_size(first));
+                flow.deficit -= saturating_i64(self.store.overhead.wire_size(first));
                 let next = flow.next;
                 if let Some(next) = self.flows.get(next as usize) {
                     self.store.pool.fetch_head(&next.fifo);

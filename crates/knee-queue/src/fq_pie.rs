@@ -20,11 +20,11 @@ use crate::Entry;
 use crate::bound::Bound;
 use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
+use crate::overhead::Overhead;
 use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
 use crate::pool::{Fifo, Pool};
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{index, index_u32, saturating_i64};
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rng, Tuple, params};
 use std::collections::VecDeque;
 
@@ -82,7 +82,7 @@ struct FqPie {
     law: PieLaw,
     quantum: i64,
     memory_limit: u64,
-    overhead: u64,
+    overhead: Overhead,
     hash: FlowHash,
     collisions: Collisions,
     flows: Vec<FqPieFlow>,
@@ -100,9 +100,9 @@ struct FqPie {
 
 impl FqPie {
     fn new(params: &Params, init: &Init) -> Self {
-        let overhead = u64::from(init.overhead);
+        let overhead = Overhead::of(init);
         let mark_up_to = params.ecn.then_some(ONE / 100 * params.ecn_prob);
-        let law = PieLaw::new(&params.pie, params.options, u64::from(MTU) + overhead, mark_up_to).beyond_one();
+        let law = PieLaw::new(&params.pie, params.options, overhead.frame(), mark_up_to).beyond_one();
         let n = index(params.flows);
         let (first, tick) = (in_ticks(params.pie.tupdate, params.pie.tick), params.pie.tick);
         let later = |rounds: usize| tick * u64::from(index_u32(rounds));
@@ -136,10 +136,6 @@ impl FqPie {
         }
     }
 
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
-    }
-
     /// Looks whether an arrival with so much memory finds more in use than the limit.
     fn watch_memory(&mut self, arriving: u64, cx: &mut Context) {
         // Linux adds the arrival to the limit, not to what is in use.
@@ -152,7 +148,7 @@ impl FqPie {
 
     /// Puts a packet into its flow, and an idle flow into the round.
     fn take(&mut self, packet: Packet, i: u32, tuple: Tuple, cx: &mut Context) {
-        let size = self.wire_size(&packet);
+        let size = self.overhead.wire_size(&packet);
         let flow = &mut self.flows[i as usize];
         self.pool.push(&mut flow.fifo, packet);
         flow.bytes += size;
@@ -174,7 +170,7 @@ impl Queue for FqPie {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
         let tuple = cx.tuple(&packet);
         let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
-        let size = self.wire_size(&packet);
+        let size = self.overhead.wire_size(&packet);
         let FqPieFlow { pie, updates, bytes, .. } = &mut self.flows[i as usize];
         self.law.catch_up(pie, updates, *bytes, cx.now);
         let mut verdict = Verdict::Queued;
@@ -217,7 +213,7 @@ impl Queue for FqPie {
                 continue;
             };
             self.law.catch_up(&mut flow.pie, &mut flow.updates, flow.bytes, cx.now);
-            let size = u64::from(packet.size) + self.overhead;
+            let size = self.overhead.wire_size(&packet);
             flow.bytes -= size;
             flow.deficit -= saturating_i64(size);
             self.backlog.packets -= 1;

@@ -22,6 +22,7 @@ mod fq;
 mod fq_codel;
 mod fq_pie;
 mod hash;
+mod overhead;
 mod pfifo;
 mod pfifo_gso;
 mod pie;

@@ -5,10 +5,10 @@
 
 use crate::Entry;
 use crate::bound::Bound;
+use crate::overhead::Overhead;
 use crate::pfifo_gso::GsoFifo;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::saturating_u32;
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, params};
 use std::collections::VecDeque;
 
@@ -38,10 +38,7 @@ pub const BFIFO: Entry = Entry {
     about: "first in, first out, drop tail, in bytes",
     source: "Linux net/sched/sch_fifo.c",
     params: &[],
-    make: |_, init| {
-        let frame = u64::from(MTU) + u64::from(init.overhead);
-        Box::new(Pfifo::new(init, Limit::Bytes(Bytes(TX_QUEUE_LEN * frame))))
-    },
+    make: |_, init| Box::new(Pfifo::new(init, Limit::Bytes(Bytes(TX_QUEUE_LEN * Overhead::of(init).frame())))),
 };
 
 /// Full frames held where no limit is given: Linux's default transmit queue length.
@@ -53,7 +50,7 @@ struct Pfifo {
     bursts: VecDeque<Burst>,
     packets: u64,
     bytes: u64,
-    overhead: u64,
+    overhead: Overhead,
     bound: Bound,
 }
 
@@ -63,19 +60,15 @@ impl Pfifo {
             bursts: VecDeque::new(),
             packets: 0,
             bytes: 0,
-            overhead: u64::from(init.overhead),
+            overhead: Overhead::of(init),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
         }
-    }
-
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
     }
 
     /// Takes of a burst as many as there is room for.
     #[cold]
     fn take_some(&mut self, burst: &Burst) -> u32 {
-        let size = self.wire_size(&burst.first);
+        let size = self.overhead.wire_size(&burst.first);
         let taken = self.bound.room(self.packets, self.bytes, size).min(u64::from(burst.count));
         if taken > 0 {
             self.packets += taken;
@@ -95,7 +88,7 @@ impl Pfifo {
                 self.bursts.pop_back();
             }
             self.packets -= 1;
-            self.bytes -= self.wire_size(&packet);
+            self.bytes -= self.overhead.wire_size(&packet);
             cx.dropped.push(packet);
         }
     }
@@ -109,7 +102,7 @@ fn drop_tail(packet: Packet, cx: &mut Context) -> Verdict {
 
 impl Queue for Pfifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let size = self.wire_size(&packet);
+        let size = self.overhead.wire_size(&packet);
         if !self.bound.holds(self.packets + 1, self.bytes + size) {
             return drop_tail(packet, cx);
         }
@@ -137,7 +130,7 @@ impl Queue for Pfifo {
 impl Bursts for Pfifo {
     #[inline]
     fn enqueue_burst(&mut self, burst: &Burst, _: &mut Context) -> u32 {
-        let (size, count) = (self.wire_size(&burst.first), u64::from(burst.count));
+        let (size, count) = (self.overhead.wire_size(&burst.first), u64::from(burst.count));
         let (packets, bytes) = (self.packets + count, self.bytes + count * size);
         if !self.bound.holds(packets, bytes) {
             return self.take_some(burst);
@@ -153,7 +146,7 @@ impl Bursts for Pfifo {
         let count = burst.count.min(max);
         *first = burst.first;
         self.packets -= u64::from(count);
-        self.bytes -= (u64::from(burst.first.size) + self.overhead) * u64::from(count);
+        self.bytes -= self.overhead.wire_size(&burst.first) * u64::from(count);
         burst.count -= count;
         if burst.count == 0 {
             self.bursts.pop_front();

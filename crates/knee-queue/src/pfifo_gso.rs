@@ -9,6 +9,7 @@
 //! count when its first segment leaves.
 
 use crate::bound::Bound;
+use crate::overhead::Overhead;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::{Bytes, Packet, Payload};
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ pub(crate) struct GsoFifo {
     refused: Option<Burst>,
     packets: u64,
     bytes: u64,
-    overhead: u64,
+    overhead: Overhead,
     bound: Bound,
 }
 
@@ -45,13 +46,9 @@ impl GsoFifo {
             refused: None,
             packets: 0,
             bytes: 0,
-            overhead: u64::from(init.overhead),
+            overhead: Overhead::of(init),
             bound: Bound::new(init.limit.unwrap_or(default), init.rate),
         }
-    }
-
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
     }
 
     /// Super-packets of which nothing has left.
@@ -71,7 +68,7 @@ impl GsoFifo {
 
 impl Queue for GsoFifo {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context) -> Verdict {
-        let bytes = self.bytes + self.wire_size(&packet);
+        let bytes = self.bytes + self.overhead.wire_size(&packet);
         let joins = self.held.back().is_some_and(|burst| continues(burst, &packet));
         let refused = !joins && self.refused.as_ref().is_some_and(|burst| continues(burst, &packet));
         if refused || !self.bound.holds(self.whole() + u64::from(!joins), bytes) {
@@ -96,7 +93,7 @@ impl Queue for GsoFifo {
             self.held.pop_front();
         }
         self.packets -= 1;
-        self.bytes -= self.wire_size(&packet);
+        self.bytes -= self.overhead.wire_size(&packet);
         Some(packet)
     }
 
@@ -116,7 +113,7 @@ impl Queue for GsoFifo {
                 self.begun &= !self.held.is_empty();
             }
             self.packets -= 1;
-            self.bytes -= self.wire_size(&packet);
+            self.bytes -= self.overhead.wire_size(&packet);
             cx.dropped.push(packet);
         }
     }

@@ -192,6 +192,36 @@ fn every_algorithm_and_every_queue_is_copied_as_it_is() {
     }
 }
 
+/// Links of a channel, and both directions of each, share its air, which a copy has for itself.
+#[test]
+fn a_copy_with_wifi_and_its_original_go_on_alike_in_either_order() {
+    let links = [0, 1].map(|i| {
+        let mut link = link(50_000_000, &json!({"packets": 100}));
+        link["name"] = json!(format!("link {i}"));
+        link["model"] = json!({"name": "wifi", "params": {"contenders": {"count": i}}});
+        link["channel"] = json!("home");
+        link["reverse"] = json!({"capacity": {"rate": 20_000_000}, "queue": "pfifo", "limit": {"packets": 50}});
+        link
+    });
+    let mut flows = [flow("cubic", 20 * MS, 0, S), flow("bbr", 30 * MS, 0, S), flow("reno", 10 * MS, 0, S)];
+    flows[1]["path"] = json!([1]);
+    flows[2]["path"] = json!([0, 1]);
+    let spec = spec(S, &links, &flows);
+    let whole = bits(simulation(&spec).run().unwrap());
+    for original_first in [true, false] {
+        let original = replayed(&spec, Time::from_nanos(400 * MS));
+        let copies = [original.copied().unwrap(), original.copied().unwrap()];
+        let second = copies[0].copied().unwrap();
+        let mut all: Vec<_> = std::iter::once(original).chain(copies).chain([second]).collect();
+        if !original_first {
+            all.reverse();
+        }
+        for (i, simulation) in all.into_iter().enumerate() {
+            assert!(bits(simulation.run().unwrap()) == whole, "{i}, the original first: {original_first}");
+        }
+    }
+}
+
 #[test]
 fn a_change_in_the_past_is_refused_and_the_rest_goes_on() {
     let spec = spec(S, &[link(10_000_000, &json!({"packets": 40}))], &[flow("cubic", 30 * MS, 0, S)]);

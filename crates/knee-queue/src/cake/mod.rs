@@ -48,12 +48,12 @@ use crate::Entry;
 use crate::bound::Bound;
 use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
+use crate::overhead::Overhead;
 use crate::pool::Pool;
 use crate::{Backlog, Burst, Bursts, Context, Init, Queue, Resize, Verdict};
 use cobalt::Settings;
 use diffserv::{Diffserv, Part};
 use knee_core::convert::{saturating_i64, saturating_u32};
-use knee_core::packet::MTU;
 use knee_core::{Bytes, Packet, Rate, Rng, Time, Tuple, choice, params};
 use knee_link::{Framing, LinkLayer};
 use std::cmp::Reverse;
@@ -163,7 +163,7 @@ struct Cake {
     ack_filter: AckFilter,
     backlog: Backlog,
     memory: u64,
-    overhead: u64,
+    overhead: Overhead,
     /// The limit on packets, bytes or time; none unless one is given.
     bound: Option<Bound>,
     rate: Rate,
@@ -208,8 +208,8 @@ fn credit(quantum: u64, load: u16, noise: u64) -> i64 {
 impl Cake {
     fn new(params: &Params, init: &Init) -> Self {
         let mut rng = init.rng.clone();
-        let overhead = u64::from(init.overhead);
-        let frame = u64::from(MTU) + overhead;
+        let overhead = Overhead::of(init);
+        let frame = overhead.frame();
         let bandwidth = Some(params.bandwidth).filter(|&rate| rate != Rate::ZERO);
         let memory_limit = match (params.memlimit.0, bandwidth) {
             (0, Some(rate)) => rate.bytes_in(params.interval * 4).0.max(4 << 20),
@@ -251,13 +251,9 @@ impl Cake {
         }
     }
 
-    fn wire_size(&self, packet: &Packet) -> u64 {
-        u64::from(packet.size) + self.overhead
-    }
-
     /// A packet has left a queue.
     fn discount(&mut self, tin: usize, i: usize, packet: &Packet) {
-        let size = self.wire_size(packet);
+        let size = self.overhead.wire_size(packet);
         self.tins[tin].shrink(i, size);
         self.backlog.packets -= 1;
         self.backlog.bytes.0 -= size;
@@ -281,7 +277,8 @@ impl Cake {
     /// True if the limits would not hold with `count` more packets like `packet`.
     fn would_be_over(&self, packet: &Packet, count: u32) -> bool {
         let count = u64::from(count);
-        let (packets, bytes) = (self.backlog.packets + count, self.backlog.bytes.0 + self.wire_size(packet) * count);
+        let (packets, bytes) =
+            (self.backlog.packets + count, self.backlog.bytes.0 + self.overhead.wire_size(packet) * count);
         let fits = self.bound.is_none_or(|bound| bound.holds(packets, bytes));
         !fits || self.memory + memory(packet) * count > self.memory_limit
     }
@@ -356,7 +353,7 @@ impl Cake {
     #[inline]
     fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> (usize, usize) {
         let tin = self.diffserv.tin(cx.dscp(&first));
-        let size = self.wire_size(&first) * u64::from(count);
+        let size = self.overhead.wire_size(&first) * u64::from(count);
         if self.backlog.packets == 0 {
             self.time_next = self.time_next.max(cx.now);
         }

@@ -1,11 +1,9 @@
 //! From a specification to a model at rest.
 
 use super::apps::Apps;
-#[cfg(feature = "quic")]
 use super::hosts::carried::CarriedFlow;
 use super::hosts::datagrams::DatagramFlow;
-#[cfg(feature = "quic")]
-use super::hosts::quic::QuicFlow;
+use super::hosts::quic::{self, QuicFlow};
 use super::hosts::udp::UdpFlow;
 use super::hosts::{Algorithm, Ends, Hosts, PathRecord, Settings};
 use super::model::{MANY_FLOWS, Model};
@@ -46,14 +44,13 @@ pub enum OwnMake {
     /// A policy.
     Policy(Arc<Plan>),
     /// A controller of quinn's interface; only flows over QUIC can have it.
-    #[cfg(feature = "quic")]
-    Quinn(super::hosts::quic::MakeFactory),
+    Quinn(quic::MakeFactory),
 }
 
 impl OwnMake {
     /// Returns true if only flows over QUIC can have it.
     const fn needs_quic(&self) -> bool {
-        !matches!(self, Self::Algorithm(_) | Self::Policy(_))
+        matches!(self, Self::Quinn(_))
     }
 
     /// A copy; none where it may make what cannot be copied.
@@ -103,7 +100,6 @@ impl Model {
                 algorithms: Vec::new(),
                 sender_config,
                 receiver_config,
-                #[cfg(feature = "quic")]
                 quic: spec.quic,
                 trace_rtt: spec.tcp.trace_rtt,
                 flow_seeds: spec.flows.iter().map(|flow| flow.seed(spec.seed)).collect(),
@@ -141,7 +137,6 @@ impl Model {
         let ecn = ecn(flow.ecn, needs.ecn);
         let ends = match flow.transport {
             _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
-            #[cfg(feature = "quic")]
             Transport::Quic => {
                 let quic = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
                 Ends::Udp(Box::new(if flow.sends_datagrams() {
@@ -150,7 +145,7 @@ impl Model {
                     UdpFlow::Quic(quic)
                 }))
             }
-            _ => {
+            Transport::Tcp => {
                 let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
                 let mut sender = Sender::new(&init, &settings.sender_config);
                 sender.cwnd_integral.1 = Time::from_nanos(flow.start);
@@ -223,17 +218,6 @@ fn receiver(name: &str, flow: &FlowSpec, spec: &Spec) -> Result<&'static receive
     Ok(entry)
 }
 
-/// The controller of a QUIC stack that has this name, if the flow can have it.
-#[cfg(feature = "quic")]
-fn of_a_stack(flow: &FlowSpec) -> Option<&'static Entry> {
-    if flow.transport == Transport::Quic { crate::stacks::find(&flow.cc) } else { None }
-}
-
-#[cfg(not(feature = "quic"))]
-const fn of_a_stack(_: &FlowSpec) -> Option<&'static Entry> {
-    None
-}
-
 /// Refuses a flow over QUIC in a build without it.
 fn check_transport(flow: &FlowSpec, has_quic: bool) -> Result<(), SpecError> {
     if flow.transport == Transport::Quic && !has_quic { Err(SpecError::NoQuic(flow.label.clone())) } else { Ok(()) }
@@ -254,7 +238,7 @@ pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecE
     let entry = own
         .map(|own| own.entry)
         .or_else(|| knee_cc::find(&flow.cc))
-        .or_else(|| of_a_stack(flow))
+        .or_else(|| if flow.transport == Transport::Quic { quic::find(&flow.cc) } else { None })
         .ok_or_else(|| SpecError::UnknownCc { flow: flow.label.clone(), name: flow.cc.clone() })?;
     let owner = format!("flow `{}`", flow.label);
     let given = flow.cc_params.as_ref().map(|raw| serde_json::from_str(raw.get())).transpose();

@@ -5,11 +5,10 @@
 //! are numbered: those of the scenario's flows come first, behind them those of connections that applications open
 //! ([`apps`](super::apps)).
 
-#[cfg(feature = "quic")]
 pub(super) mod carried;
 pub(super) mod datagrams;
 mod pair;
-#[cfg(feature = "quic")]
+#[cfg_attr(not(feature = "quic"), path = "hosts/no_quic.rs")]
 pub(super) mod quic;
 pub(super) mod tcp;
 mod trace;
@@ -23,7 +22,6 @@ use knee_cc::{Entry, Needs};
 use knee_core::{ConnectionId, Packet, Params, Payload, Time};
 use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
-#[cfg(feature = "quic")]
 use knee_net::spec::QuicSpec;
 use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
@@ -53,13 +51,11 @@ impl Ends {
     }
 
     /// A copy; none where a QUIC stack is at them, whose connections cannot be copied.
-    #[cfg_attr(not(feature = "quic"), expect(clippy::unnecessary_wraps, reason = "no stack is there then"))]
     fn copied(&self) -> Option<Self> {
         Some(match self {
             Self::Tcp(tcp) => Self::Tcp(tcp.clone()),
             Self::Udp(flow) => match &**flow {
                 UdpFlow::Datagrams(flow) => Self::Udp(Box::new(UdpFlow::Datagrams(flow.clone()))),
-                #[cfg(feature = "quic")]
                 UdpFlow::Quic(_) | UdpFlow::Carried(_) => return None,
             },
             Self::Application => Self::Application,
@@ -71,9 +67,7 @@ impl Ends {
         let Self::Udp(flow) = self else { return None };
         match &**flow {
             UdpFlow::Datagrams(flow) => Some(flow),
-            #[cfg(feature = "quic")]
             UdpFlow::Carried(flow) => Some(&flow.datagrams),
-            #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,
         }
     }
@@ -100,7 +94,6 @@ pub(super) struct Settings {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
-    #[cfg(feature = "quic")]
     pub(super) quic: QuicSpec,
     /// True if RTT figures are those of a packet trace.
     pub(super) trace_rtt: bool,
@@ -166,7 +159,6 @@ impl Settings {
             algorithms: algorithms.iter().map(known).collect::<Option<_>>()?,
             sender_config: *sender_config,
             receiver_config: *receiver_config,
-            #[cfg(feature = "quic")]
             quic: self.quic,
             trace_rtt: *trace_rtt,
             flow_seeds: flow_seeds.clone(),
@@ -377,7 +369,6 @@ impl Hosts {
     }
 
     /// Both ends of path `i`, if QUIC speaks over it.
-    #[cfg(feature = "quic")]
     pub(super) fn quic(&mut self, i: u32) -> Option<&mut quic::QuicFlow> {
         let Ends::Udp(flow) = &mut self.slots[i as usize].ends else { return None };
         if let UdpFlow::Quic(flow) = &mut **flow { Some(flow) } else { None }
@@ -386,7 +377,6 @@ impl Hosts {
     /// A connection that an application opened connects, on path `i`. Gives the end that does.
     pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
         let pair = self.pair(i);
-        #[cfg(feature = "quic")]
         if pair.ends.is_udp() {
             return pair.udp().quic().open(at, out);
         }
@@ -406,7 +396,6 @@ impl Hosts {
         out: &mut impl Outbox,
     ) -> (u64, End) {
         let pair = self.pair(i);
-        #[cfg(feature = "quic")]
         if pair.ends.is_udp() {
             return pair.udp().quic().write(asks, bytes, at, out);
         }
@@ -418,7 +407,6 @@ impl Hosts {
     /// Tells whether nothing that was written on path `i`, a connection's, was sent again; none before all of it is
     /// acknowledged.
     pub(super) fn settled(&mut self, i: u32) -> Option<bool> {
-        #[cfg(feature = "quic")]
         if let Some(quic) = self.quic(i) {
             return quic.progress().is_none_or(|progress| progress.settled).then_some(false);
         }
@@ -428,7 +416,6 @@ impl Hosts {
 
     /// Nothing of the connection on path `i` is due any more.
     pub(super) fn close(&mut self, i: u32) {
-        #[cfg(feature = "quic")]
         if let Some(quic) = self.quic(i) {
             return quic.close();
         }
@@ -440,9 +427,7 @@ impl Hosts {
         let Ends::Udp(flow) = &mut self.slots[i as usize].ends else { return None };
         match &mut **flow {
             UdpFlow::Datagrams(flow) => Some(flow),
-            #[cfg(feature = "quic")]
             UdpFlow::Carried(flow) => Some(&mut flow.datagrams),
-            #[cfg(feature = "quic")]
             UdpFlow::Quic(_) => None,
         }
     }

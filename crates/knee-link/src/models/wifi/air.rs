@@ -9,7 +9,7 @@
 //! know of.
 
 use knee_core::{Rng, Time};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How far ahead it is worked out what contenders do.
 const AHEAD: Time = Time::from_secs(1);
@@ -83,50 +83,32 @@ pub(super) struct Air {
     devices: usize,
 }
 
-/// Air that directions of links use. When a network is copied, each of them is once, and all get the same copy.
-pub struct SharedAir(Arc<Mutex<Channel>>);
-
-/// A channel's air, and a copy of it that is being made.
-struct Channel {
-    air: Air,
-    /// A copy that some devices have got, and how many.
-    handed_out: Option<(SharedAir, usize)>,
-}
+/// Air that directions of links share. Clones share it too; a [`SharedAir::copied`] one is another.
+#[derive(Clone)]
+pub struct SharedAir(Arc<Mutex<Air>>);
 
 impl SharedAir {
     pub(super) fn new(air: Air) -> Self {
-        Self(Arc::new(Mutex::new(Channel { air, handed_out: None })))
+        Self(Arc::new(Mutex::new(air)))
     }
 
-    /// The same air, for another direction.
-    pub(super) fn share(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-
-    #[cfg(test)]
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Only one thread ever uses a simulation's air at a time.
-    fn lock(&self) -> MutexGuard<'_, Channel> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does something with the air.
-    pub(super) fn with<T>(&self, what: impl FnOnce(&mut Air) -> T) -> T {
-        what(&mut self.lock().air)
-    }
-}
-
-impl Clone for SharedAir {
-    fn clone(&self) -> Self {
-        let mut channel = self.lock();
-        let (copy, got) = channel.handed_out.take().unwrap_or_else(|| (Self::new(channel.air.clone()), 0));
-        if got + 1 < channel.air.devices {
-            channel.handed_out = Some((copy.share(), got + 1));
+    /// A copy of this air, the same for all that ask with the same `copies`: pairs of an air and its copy.
+    pub(super) fn copied(&self, copies: &mut Vec<(Self, Self)>) -> Self {
+        if let Some((_, copy)) = copies.iter().find(|(original, _)| original.is(self)) {
+            return copy.clone();
         }
+        let copy = self.with(|air| Self::new(air.clone()));
+        copies.push((self.clone(), copy.clone()));
         copy
+    }
+
+    /// Does something with the air. Only one thread ever uses a simulation's air at a time.
+    pub(super) fn with<T>(&self, what: impl FnOnce(&mut Air) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -33,7 +33,7 @@
 mod air;
 mod categories;
 
-use crate::entry::{Choice, Init, Model};
+use crate::entry::{Choice, Copies, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
 pub(crate) use air::SharedAir;
 use air::{Access, Air, Contention, Rules};
@@ -284,7 +284,7 @@ impl Wifi {
             max_airtime,
         };
         Self {
-            air: air.share(),
+            air: air.clone(),
             rng: Rng::stream(init.seed, &format!("wifi/{}", init.name)),
             functions: kinds.into_iter().enumerate().map(function).collect(),
             sends_until: Time::ZERO,
@@ -429,6 +429,10 @@ impl Medium for Wifi {
     fn set_rate(&mut self, rate: Rate, now: Time) -> Time {
         self.rate = rate;
         now.max(self.sends_until)
+    }
+
+    fn separate(&mut self, copies: &mut Copies) {
+        self.air = self.air.copied(&mut copies.airs);
     }
 }
 

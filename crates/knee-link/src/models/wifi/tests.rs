@@ -285,10 +285,16 @@ fn two_directions_share_the_air() {
     };
     let (one, two) = (station("there"), station("back"));
     assert!(one.air.is(&two.air) && (one.functions[0].station, two.functions[0].station) == (0, 1));
-    // Copies share an air of their own, each time anew.
-    let copies = [(one.clone(), two.clone()), (one.clone(), two.clone())];
-    assert!(copies.iter().all(|(there, back)| there.air.is(&back.air) && !there.air.is(&one.air)));
-    assert!(!copies[0].0.air.is(&copies[1].0.air));
+    // Copies of both share an air of their own, each time anew, whatever was cloned alone.
+    let copied = |[one, two]: [&Wifi; 2]| {
+        let (mut copies, mut there, _alone, mut back) = (Copies::default(), one.clone(), one.clone(), two.clone());
+        there.separate(&mut copies);
+        back.separate(&mut copies);
+        [there.air, back.air]
+    };
+    let airs = [copied([&one, &two]), copied([&two, &one])];
+    assert!(airs.iter().all(|[there, back]| there.is(back) && !there.is(&one.air)));
+    assert!(!airs[0][0].is(&airs[1][0]) && one.air.is(&two.air));
 }
 
 #[test]

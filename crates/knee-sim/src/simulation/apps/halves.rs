@@ -1,9 +1,7 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Apps, Around, Half};
-#[cfg(feature = "quic")]
 use crate::simulation::hosts::quic::{Progress, QuicFlow, QuicTraffic};
-#[cfg(feature = "quic")]
 use crate::simulation::hosts::udp::UdpFlow;
 use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord};
 use knee_cc::CaState;
@@ -30,7 +28,6 @@ impl Apps {
         let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
         let PathRecord { algorithm, overhead, .. } = *hosts.record(flow);
-        #[cfg(feature = "quic")]
         let quic = running.quic.map(|tls| QuicTraffic {
             tls,
             client: if running.pulls { End::Receiver } else { End::Sender },
@@ -43,7 +40,6 @@ impl Apps {
             sender.open_stream();
             Ends::Tcp(Box::new(TcpEnds { receiver: Receiver::new(ecn), sender }))
         };
-        #[cfg(feature = "quic")]
         let ends = quic.map_or_else(tcp, |traffic| {
             let (seed, name) = (hosts.settings.flow_seeds[flow as usize], (flow, number));
             Ends::Udp(Box::new(UdpFlow::Quic(QuicFlow::connection(
@@ -55,8 +51,6 @@ impl Apps {
                 now,
             ))))
         });
-        #[cfg(not(feature = "quic"))]
-        let ends = tcp();
         let path = network.flow_paths[flow as usize];
         let path = if with_data { path } else { network.mirrored(&path) };
         network.identify(i, id, path.route);
@@ -96,7 +90,6 @@ impl Apps {
     /// A packet of half `i` has come to its end: messages may be there, or acknowledged, as a whole.
     pub(in crate::simulation) fn after_delivery(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
         self.add_packets(i, -1, now);
-        #[cfg(feature = "quic")]
         if let Some(quic) = hosts.quic(i) {
             if let Some(progress) = quic.progress() {
                 self.after_progress(i, progress, now);
@@ -114,7 +107,6 @@ impl Apps {
     }
 
     /// Messages of a QUIC connection may be there, or acknowledged, as a whole.
-    #[cfg(feature = "quic")]
     fn after_progress(&mut self, i: u32, progress: Progress, now: Time) {
         let Some(half) = self.half_mut(i) else { return };
         let Half { flow, conn, connecting, .. } = *half;

@@ -6,11 +6,10 @@
 //! as lost once a later one has come.
 
 use super::datagrams::DatagramFlow;
-use super::quic::QuicFlow;
+use super::quic::{Bytes, QuicFlow};
 use super::{At, End, EndFigures, HostPair, Outbox};
 use knee_core::convert::low_u32;
 use knee_core::{Packet, Time};
-use knee_quic::Bytes;
 use knee_traffic::datagrams::{Arrival, HEADERS};
 use std::collections::BTreeMap;
 

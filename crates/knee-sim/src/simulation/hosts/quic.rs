@@ -20,11 +20,13 @@ use knee_net::spec::{FlowSpec, QuicSpec, Spec};
 use knee_quic::proto::EcnCodepoint;
 use knee_quic::proto::congestion::ControllerFactory;
 use knee_quic::stack::StackControl;
-use knee_quic::{AckFrequency, Bytes, Datagram, Held, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
+use knee_quic::{AckFrequency, Datagram, Held, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::sender::Counters;
 use slab::Slab;
 use std::sync::Arc;
+
+pub(super) use knee_quic::Bytes;
 
 /// Makes the factory of a flow's controllers from the flow's index.
 pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
@@ -361,7 +363,11 @@ impl HostPair<'_, QuicFlow> {
     /// The application, or, where not, the other end writes a message of `bytes`. Gives the message's end in the
     /// stream, and the end that sends it.
     pub(super) fn write(&mut self, asks: bool, bytes: u64, at: At<'_>, out: &mut impl Outbox) -> (u64, End) {
-        let end = if asks { self.ends.client() } else { self.ends.client().other() };
+        let end = match (asks, self.ends.client()) {
+            (true, end) => end,
+            (false, End::Sender) => End::Receiver,
+            (false, End::Receiver) => End::Sender,
+        };
         let Some(peer) = self.ends.peer(end) else { return (u64::MAX, end) };
         let message = peer.send(bytes);
         self.transmit(end, at, out);
@@ -442,6 +448,8 @@ impl HostPair<'_, QuicFlow> {
         }
     }
 }
+
+pub(in crate::simulation) use stacks::find;
 
 /// A QUIC connection that runs outside a simulation: what the same flow has inside one.
 pub struct QuicSetup {

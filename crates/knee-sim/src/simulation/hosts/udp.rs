@@ -2,20 +2,17 @@
 
 use super::datagrams::DatagramFlow;
 use super::{At, End, EndFigures, HostPair, Outbox};
-#[cfg(feature = "quic")]
 use super::{carried::CarriedFlow, quic::QuicFlow};
 use knee_core::{Packet, Received, Time};
 
 /// Both ends of a flow over UDP.
-#[cfg_attr(feature = "quic", expect(clippy::large_enum_variant, reason = "each is in a box of its own"))]
+#[allow(clippy::large_enum_variant, reason = "each is in a box of its own")]
 pub(in crate::simulation) enum UdpFlow {
     /// A connection of a QUIC stack.
-    #[cfg(feature = "quic")]
     Quic(QuicFlow),
     /// Datagrams of an application.
     Datagrams(DatagramFlow),
     /// A flow over QUIC.
-    #[cfg(feature = "quic")]
     Carried(CarriedFlow),
 }
 
@@ -23,10 +20,8 @@ pub(in crate::simulation) enum UdpFlow {
 macro_rules! either {
     ($flow:expr, $of:ident => $call:expr) => {
         match $flow {
-            #[cfg(feature = "quic")]
             UdpFlow::Quic($of) => $call,
             UdpFlow::Datagrams($of) => $call,
-            #[cfg(feature = "quic")]
             UdpFlow::Carried($of) => $call,
         }
     };
@@ -72,7 +67,6 @@ macro_rules! at_either {
     }};
 }
 
-#[cfg(feature = "quic")]
 impl<'a> HostPair<'a, UdpFlow> {
     /// QUIC's ends over the path.
     pub(super) fn quic(self) -> HostPair<'a, QuicFlow> {
