@@ -43,7 +43,7 @@ pub(crate) struct State {
     sockets: BTreeMap<Port, Socket>,
     /// Who waits for a time, by that and a number of their own.
     pub(crate) timers: BTreeMap<(Time, u64), Waker>,
-    #[cfg(feature = "quinn")]
+    #[cfg(any(feature = "noq", feature = "quinn"))]
     pub(crate) numbers: u64,
     spawned: Vec<Task>,
     /// The first error of the network while a program runs.
@@ -137,7 +137,7 @@ impl Net {
             net: self,
             sockets,
             timers,
-            #[cfg(feature = "quinn")]
+            #[cfg(any(feature = "noq", feature = "quinn"))]
             numbers: 0,
             spawned,
             failure: None,
@@ -164,6 +164,15 @@ impl Lab {
     pub(crate) fn time_of(&self, at: Instant) -> Time {
         let nanos = at.saturating_duration_since(self.0.base).as_nanos();
         Time::from_nanos(knee_core::convert::saturating_u64(nanos))
+    }
+
+    /// The seed of a stack's random numbers at a port.
+    #[cfg(any(feature = "noq", feature = "quinn"))]
+    pub(crate) fn random_bytes(&self, stack: &str, port: Port) -> [u8; 32] {
+        let mut rng = knee_core::Rng::stream(self.net().seed(), &format!("{stack}/{port:?}"));
+        let mut bytes = [0; 32];
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+        bytes
     }
 
     /// Runs a task beside the program, as long as [`Lab::run`] runs one.

@@ -41,11 +41,15 @@ mod figures;
 mod ip;
 #[cfg(feature = "tokio")]
 mod lab;
+#[cfg(feature = "noq")]
+mod noq;
 mod pcap;
 #[cfg(feature = "quinn")]
 mod quinn;
 #[cfg(feature = "smoltcp")]
 mod smoltcp;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+mod timer;
 #[cfg(feature = "tokio")]
 mod udp;
 
@@ -318,13 +322,15 @@ pub enum Error {
         /// When something happened last.
         at: Time,
     },
-    /// quinn made no endpoint.
-    #[cfg(feature = "quinn")]
-    #[error("quinn made no endpoint at port {port:?}: {error}.")]
+    /// A stack made no endpoint.
+    #[cfg(any(feature = "noq", feature = "quinn"))]
+    #[error("{stack} made no endpoint at port {port:?}: {error}.")]
     Endpoint {
+        /// The stack.
+        stack: &'static str,
         /// Where.
         port: Port,
-        /// quinn's error.
+        /// Its error.
         error: std::io::Error,
     },
     /// A file that cannot be written.
