@@ -1,5 +1,5 @@
-//! Traffic that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads it: endless streams and transfers over
-//! TCP. The others are left to whoever asks for them, as an error that names the key.
+//! Traffic that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads it: endless streams and
+//! transfers over TCP. The others are left to whoever asks for them, as an error that names the key.
 
 use crate::Path;
 use crate::error::refused;

@@ -31,8 +31,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Builds what `spec` says, at rest, with the `queues` before those of the registry; the flows where `outside` is true
-    /// are the program's. Links' figures count from the start.
+    /// Builds what `spec` says, at rest, with the `queues` before those of the registry; the flows where `outside` is
+    /// true are the program's. Links' figures count from the start.
     ///
     /// # Errors
     /// If the specification contradicts itself or names what does not exist.
