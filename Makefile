@@ -93,13 +93,13 @@ unexport MAKEFLAGS MFLAGS
 lint: lint-rust lint-python
 
 # What crates leave to their users to switch on.
-RUST_FEATURES := --features knee-test/quinn,knee-test/smoltcp
+RUST_FEATURES := --features knee-test/noq,knee-test/quinn,knee-test/smoltcp
 lint-rust:
 	cargo fmt --all --check
 	cargo clippy --profile test --workspace $(RUST_FEATURES) --all-targets --quiet -- -D warnings
 	cargo clippy --profile test --package knee-sim --no-default-features --quiet -- -D warnings
 	@# Each feature alone, as users have it: in the workspace others switch on what one may lack.
-	for feature in tokio quinn smoltcp; do \
+	for feature in tokio noq quinn smoltcp; do \
 	  cargo clippy --profile test --package knee-test --features $$feature --quiet -- -D warnings || exit 1; done
 	cargo fmt --manifest-path examples/outside/Cargo.toml --check
 

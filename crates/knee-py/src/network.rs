@@ -46,16 +46,18 @@ impl PyNetwork {
     #[new]
     fn new(spec_json: &str, paths: usize) -> PyResult<Self> {
         let spec: Spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
-        let Spec { seed, links, flows, changes, .. } = spec;
-        let path = |flow: knee_net::spec::FlowSpec| knee_test::Path {
-            label: flow.label,
+        let Spec { seed, links, flows, changes, tcp, quic, .. } = spec;
+        let path = |flow: &knee_net::spec::FlowSpec| knee_test::Path {
+            label: flow.label.clone(),
             rtt: flow.rtt,
-            links: flow.path,
+            links: flow.path.clone(),
             reverse: flow.reverse,
             tunnel: flow.tunnel,
             dscp: flow.dscp,
         };
-        let scenario = Scenario { seed, links, paths: flows.into_iter().take(paths).map(path).collect(), changes };
+        let flows = flows.into_iter().take(paths);
+        let (paths, flows) = flows.map(|flow| (path(&flow), Ok(flow))).unzip();
+        let scenario = Scenario { seed, links, paths, changes, flows, tcp, quic };
         Ok(Self(Mutex::new(Net::new(&scenario).map_err(refused)?)))
     }
 

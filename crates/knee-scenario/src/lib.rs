@@ -1,9 +1,9 @@
 //! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
 //!
 //! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
-//! `[[flows]]` they take the path, not what is sent there; of the other tables nothing. An error has file, line and
-//! column, and the sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the
-//! Python package reads them.
+//! `[[flows]]` they take the path, and what is sent there where that is a stream or a transfer over TCP; of the other
+//! tables nothing. An error has file, line and column, and the sentence of `knee run`. Recordings by time (`rate_trace`
+//! and the like) are refused, as only the Python package reads them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -17,6 +17,7 @@ mod node;
 mod params;
 mod paths;
 pub mod quantity;
+mod sent;
 mod units;
 mod words;
 
@@ -25,7 +26,7 @@ pub use error::Error;
 use error::{Part, Refused, refused};
 use fields::{Fields, Read, each, whole};
 use knee_core::convert::saturating_u64;
-use knee_net::spec::{ChangeSpec, LinkSpec};
+use knee_net::spec::{ChangeSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec};
 use links::Link;
 use node::{Node, Table, Value};
 use std::path::Path as FilePath;
@@ -43,6 +44,12 @@ pub struct Scenario {
     pub paths: Vec<Path>,
     /// Changes in the order of the file, one for each flow.
     pub changes: Vec<ChangeSpec>,
+    /// Flows that `knee run` sends on the paths, or the key for which one is not read here.
+    pub flows: Vec<Result<FlowSpec, Error>>,
+    /// Settings of TCP's endpoints.
+    pub tcp: TcpSpec,
+    /// Settings of QUIC's, which only the Python package reads.
+    pub quic: QuicSpec,
 }
 
 /// The path of a flow, between two ends.
@@ -126,7 +133,7 @@ fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario
         return Err(Error { file: name.into(), line, column, key: String::new(), found, accepted });
     }
     let root = Table::of(parsed.as_ref());
-    scenario(&root, folder).map_err(|mut error| {
+    let error = |mut error: Refused| {
         // A file with [link] has no [[links]].
         let mut at = error.clone();
         if root.get("link").is_some()
@@ -140,7 +147,8 @@ fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario
         let (line, column) = node::place(&root, &at.key).map_or((0, 0), |at| error::line_and_column(text, at));
         let key = error.name();
         Error { file: name.into(), line, column, key, found: error.found, accepted: error.accepted }
-    })
+    };
+    scenario(&root, folder, &error).map_err(error)
 }
 
 /// The first of what was refused: an unknown key explains more than the missing one that it was meant to be.
@@ -152,7 +160,7 @@ fn first(errors: Vec<Refused>) -> Option<Refused> {
 /// Tables of scenario files that say nothing of the network; whoever runs the file reads them.
 const OTHERS: [&str; 8] = ["name", "title", "warmup", "interval", "run", "tcp", "quic", "probes"];
 
-fn scenario(root: &Table, folder: Option<&FilePath>) -> Result<Scenario, Refused> {
+fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) -> Error) -> Result<Scenario, Refused> {
     for (key, kind) in [("sweep", "sweep"), ("search", "search"), ("plots", "sweep")] {
         if root.get(key).is_some() {
             let found = format!("the file is a {kind}, not one scenario");
@@ -190,7 +198,33 @@ fn scenario(root: &Table, folder: Option<&FilePath>) -> Result<Scenario, Refused
     let paths = paths::counted_out(&groups, &links)?;
     changes::check(&asked, &links, &paths, duration.unwrap_or(LONGEST))?;
     let changes = changes::specs(&asked, &links, &paths);
-    Ok(Scenario { seed: seed.unwrap_or(1), links: specs(&links, folder)?, paths, changes })
+    let (flows, tcp) = sent_on(root, &groups, &paths, duration.unwrap_or(LONGEST), error);
+    let (seed, links, quic) = (seed.unwrap_or(1), specs(&links, folder)?, QuicSpec::default());
+    Ok(Scenario { seed, links, paths, changes, flows, tcp, quic })
+}
+
+/// Flows on the paths, and TCP's settings; a refusal of these is one of each flow.
+fn sent_on(
+    root: &Table,
+    groups: &[paths::Group],
+    paths: &[Path],
+    end: u64,
+    error: &impl Fn(Refused) -> Error,
+) -> (Vec<Result<FlowSpec, Error>>, TcpSpec) {
+    let tcp = sent::tcp(root.get("tcp")).map_err(|refused| error(refused.under("tcp")));
+    let mut flows = Vec::with_capacity(paths.len());
+    for (i, group) in groups.iter().enumerate() {
+        let sent =
+            sent::sent(&group.given, group.count, end).map_err(|refused| error(fields::within(refused, "flows", i)));
+        for number in 0..group.count {
+            let spec = match (&tcp, &sent) {
+                (Err(error), _) | (_, Err(error)) => Err(error.clone()),
+                (_, Ok(sent)) => Ok(sent.spec(number, &paths[flows.len()], end)),
+            };
+            flows.push(spec);
+        }
+    }
+    (flows, tcp.unwrap_or_default())
 }
 
 /// The engine's form.

@@ -36,11 +36,13 @@ const OTHER_CODEPOINTS: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("
 /// A flow, or `count` identical ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
+    /// Its table; none where the file has no flows.
+    pub(crate) given: Table,
     label: Option<String>,
     rtt: u64,
     /// `None` for all links.
     path: Option<Vec<String>>,
-    count: u64,
+    pub(crate) count: u64,
     reverse: bool,
     tunnel: Option<String>,
     dscp: u8,
@@ -50,7 +52,7 @@ impl Group {
     /// One flow over all links, without any delay but theirs.
     pub(crate) fn over(links: &[Link]) -> Self {
         let rtt = links.iter().map(|link| link.delay).sum();
-        Self { label: None, rtt, path: None, count: 1, reverse: false, tunnel: None, dscp: 0 }
+        Self { given: Table::default(), label: None, rtt, path: None, count: 1, reverse: false, tunnel: None, dscp: 0 }
     }
 }
 
@@ -108,7 +110,7 @@ pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     }
     let reverse = direction == Some("reverse");
     let (rtt, count, dscp) = (rtt.unwrap_or_default(), count.unwrap_or(1), dscp.unwrap_or(0));
-    Ok(Group { label, rtt, path, count, reverse, tunnel, dscp })
+    Ok(Group { given: given.clone(), label, rtt, path, count, reverse, tunnel, dscp })
 }
 
 /// The path of each single flow.

@@ -1,7 +1,8 @@
 //! Python's reader and this one say the same: mutated links and changes that `scripts/scenario_vectors.py` has written,
 //! each with what Python's reader says. `KNEE_VECTORS` names another file of them.
 
-use knee_net::spec::{ChangeSpec, LinkSpec};
+use knee_core::ParamsSpec;
+use knee_net::spec::{ChangeSpec, FlowSpec, LinkSpec};
 use serde_json::Value;
 
 /// A reader's answer: links and changes, or the error without file and place.
@@ -47,4 +48,76 @@ fn both_readers_say_the_same_of_every_vector() {
     let count = different.len();
     assert!(different.is_empty(), "{same} same, {count} different, {accepted} accepted by Python:\n{first:#?}");
     assert!(accepted * 10 > same && accepted < same, "{accepted} of {same} were accepted");
+}
+
+const SENT: &str = r#"
+duration = "60 s"
+
+[tcp]
+tick = "1 ms"
+
+[link]
+rate = "10 Mbit/s"
+
+[[flows]]
+cc = "cubic"
+cc_params = { beta = "717 packets" }
+rtt = "20 ms"
+start = "2 s"
+bytes = "10 MB"
+ecn = true
+
+[[flows]]
+label = "upload"
+cc = "bbr"
+rtt = "30 ms"
+count = 2
+stagger = "500 ms"
+lasts = "4 s"
+pacing = "on"
+"#;
+
+/// What is sent, with its parameters in one order.
+fn shown_flow(mut flow: FlowSpec) -> String {
+    let params: Option<ParamsSpec> =
+        flow.cc_params.take().map(|raw| serde_json::from_str(raw.get()).expect("parameters"));
+    format!("{flow:?} {params:?}")
+}
+
+#[test]
+fn streams_and_transfers_are_what_pythons_reader_makes_of_them() {
+    let scenario = knee_scenario::read(SENT, "scenario").expect("a scenario");
+    let mine: Vec<String> = scenario.flows.into_iter().map(|flow| shown_flow(flow.expect("it is read"))).collect();
+    // The key `flows` of what Python makes of the same text: knee.scenario.spec.spec.
+    let python: Vec<FlowSpec> = serde_json::from_str(include_str!("sent.json")).expect("flows");
+    assert_eq!(mine, python.into_iter().map(shown_flow).collect::<Vec<_>>());
+    assert_eq!(scenario.tcp.tick, 1_000_000);
+}
+
+#[test]
+fn what_is_sent_and_not_read_here_is_an_error_of_that_flow_alone() {
+    let said = |keys: &str| {
+        let text = format!("duration = \"9 s\"\n[link]\nrate = \"1 Mbit/s\"\n[[flows]]\nrtt = \"20 ms\"\n{keys}\n");
+        let flows = knee_scenario::read(&text, "scenario").expect("a scenario").flows;
+        flows[0].as_ref().err().map(|error| error.to_string().replacen("scenario:", "", 1)).unwrap_or_default()
+    };
+    assert_eq!(said("cc = \"cubic\""), "");
+    assert_eq!(said(""), "4:1: flows[0].cc: it is missing; expected the name of a congestion control.");
+    assert!(
+        said("cc = \"cubik\"").starts_with("6:6: flows[0].cc: no congestion control is called \"cubik\"; did you mean")
+    );
+    let error = said("cc = \"reno\"\ntraffic = { kind = \"web\" }");
+    assert!(error.contains("flows[0].traffic: ") && error.contains("is not read here; here the simulator"), "{error}");
+    assert!(said("cc = \"reno\"\ntransport = \"quic\"").contains("flows[0].transport: \"quic\" is not read here"));
+    assert_eq!(said("cc = \"reno\"\ntransport = \"tcp\""), "");
+    assert_eq!(
+        said("cc = \"reno\"\nstart = \"9 s\""),
+        "7:9: flows[0].start: the start at 9 s is not before the end at 9 s; expected an earlier start or a longer \
+         duration."
+    );
+    assert!(said("cc = \"reno\"\nstop = \"1 s\"\nlasts = \"1 s\"").contains("flows[0].lasts: stop and lasts are both"));
+    assert!(
+        said("cc = \"reno\"\nstart = \"2 s\"\nstop = \"1 s\"").contains("flows[0].stop: the stop at 1 s is not after")
+    );
+    assert!(said("cc = \"reno\"\n[tcp]\ninitial_window = 4").contains("tcp.initial_window: 4 is not read here"));
 }

@@ -13,5 +13,5 @@ pub mod steered;
 pub mod tap;
 
 pub use knee_net::{EventRow, LinkRow, Output, Rows, SampleRow, Spec, SpecError};
-pub use simulation::{Own, OwnMake, Simulation};
+pub use simulation::{Beside, Fate, Own, OwnMake, Simulation};
 pub use tap::Tap;

@@ -8,6 +8,7 @@
 
 mod apps;
 mod batch_scheduler;
+mod beside;
 #[cfg(test)]
 mod books;
 mod build;
@@ -35,6 +36,7 @@ use batch_scheduler::{BatchScheduler, VISITS_PER_THREAD};
 use event_scheduler::EventScheduler;
 use model::Model;
 
+pub use beside::{Beside, Fate};
 pub use build::{Own, OwnMake};
 #[cfg(feature = "quic")]
 pub use hosts::quic::{MakeFactory, QuicSetup, quic_settings, quic_setup};

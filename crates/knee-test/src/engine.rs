@@ -1,17 +1,23 @@
-//! The only part that knows how links and queues are driven: packets go in, arrivals and drops come out.
+//! The only part that knows how links and queues are driven: packets go in, arrivals and drops come out. Beside them
+//! the simulator may have flows of its own.
 
 use crate::{Error, Reason};
 use knee_core::convert::index_u32;
-use knee_core::{ConnectionId, Packet, Params, Payload, Time};
-use knee_net::driver::{Driver, Step};
-use knee_net::events::{Event, Events};
-use knee_net::network::{Network, OwnQueue, params};
+use knee_core::{Packet, Params, Payload, Time};
+use knee_net::network::{OwnQueue, params};
+use knee_net::observe::FlowCounts;
 use knee_net::output::LinkFigures;
-use knee_net::spec::{Change, EcnSpec, FlowSpec, LinkSpec, QuicSpec, Spec, TcpSpec, Transport};
+use knee_net::spec::{EcnSpec, FlowSpec, LinkSpec, Spec, Transport};
 use knee_queue::{Backlog, Bursts, Context, Entry, Queue, Resize, Verdict};
 use knee_scenario::Scenario;
-use std::collections::BTreeMap;
+use knee_sim::Beside;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Longer than any test, ns: the longest duration of a file.
+const ENDLESS: u64 = 100_000_000_000_000_000;
+/// The keys of the program's packets have this bit, by which queues know them.
+const PROGRAM: u32 = 1 << 31;
 
 /// The fate of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +30,7 @@ pub(crate) enum Fate {
 
 /// Links and pipes, and their events.
 pub(crate) struct Engine {
-    network: Network,
-    driver: Driver,
-    changes: Vec<Change>,
+    beside: Beside,
     /// Records of the queues.
     seen: Arc<Mutex<Seen>>,
     /// Paths of packets whose codepoint is not that of their path, by both.
@@ -37,30 +41,29 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(scenario: &Scenario) -> Result<Self, Error> {
+    /// The network of a scenario, in which the flows `background` are the simulator's.
+    pub(crate) fn new(scenario: &Scenario, background: &BTreeSet<u32>) -> Result<Self, Error> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (links, own) = watched(&scenario.links, &seen)?;
+        let mut flows: Vec<FlowSpec> = scenario.paths.iter().map(flow).collect();
+        for path in background {
+            let sent = scenario.flows.get(*path as usize).ok_or(Error::NothingSent { path: *path })?;
+            flows[*path as usize].clone_from(sent.as_ref().map_err(Clone::clone)?);
+        }
+        let outside: Vec<bool> = (0..index_u32(flows.len())).map(|i| !background.contains(&i)).collect();
         let spec = Spec {
-            duration: 1,
+            duration: ENDLESS,
             seed: scenario.seed,
             warmup: 0,
-            interval: 1,
-            tcp: TcpSpec::default(),
-            quic: QuicSpec::default(),
+            interval: ENDLESS,
+            tcp: scenario.tcp,
+            quic: scenario.quic,
             links,
-            flows: scenario.paths.iter().map(flow).collect(),
+            flows,
             changes: scenario.changes.clone(),
         };
-        let mut network = Network::with_own(&spec, &own)?;
-        network.directions.iter_mut().for_each(|direction| direction.measure(Time::ZERO));
-        let mut events = Events::default();
-        for (i, change) in (0..).zip(&spec.changes) {
-            events.push(Time::from_nanos(change.at), Event::Change(i));
-        }
         Ok(Self {
-            network,
-            driver: Driver::new(events),
-            changes: spec.changes.iter().map(|change| change.what).collect(),
+            beside: Beside::new(&spec, &own, &outside)?,
             seen,
             others: BTreeMap::new(),
             codepoints: scenario.paths.iter().map(|path| path.dscp).collect(),
@@ -70,30 +73,22 @@ impl Engine {
 
     /// When something is due next; `Time::MAX`: nothing is.
     pub(crate) fn next(&self) -> Time {
-        self.driver.next()
+        self.beside.next()
     }
 
     /// Handles the next event.
     pub(crate) fn step(&mut self) {
-        let Some((now, step)) = self.driver.step(&mut self.network, Time::MAX) else { return };
-        if let Step::Due(Event::Change(i)) = step {
-            self.change(i as usize, now);
-        }
-        self.book(now);
-        if let Step::Arrived(packet) = step {
-            self.arrive(now, packet);
-        }
+        self.beside.step();
+        self.book();
     }
 
-    /// Sends a packet; all events before `now` have been handled. `against`: from the path's far end to its near one.
-    pub(crate) fn send(&mut self, path: u32, against: bool, dscp: Option<u8>, mut packet: Packet, now: Time) {
-        packet.flow = dscp.map_or(path, |dscp| self.marked(path, dscp));
+    /// Sends a packet on a path of [`Engine::marked`]; all events before `now` have been handled. `against`: from the
+    /// path's far end to its near one.
+    pub(crate) fn send(&mut self, path: u32, against: bool, mut packet: Packet, now: Time) {
+        packet.flow = path;
         packet.flags |= if against { Packet::ACK } else { 0 };
-        let step = self.driver.forward(&mut self.network, packet, 1, now);
-        self.book(now);
-        if let Step::Arrived(packet) = step {
-            self.arrive(now, packet);
-        }
+        self.beside.send(packet, now);
+        self.book();
     }
 
     /// Takes the fates since the last call, in the order of time.
@@ -103,77 +98,64 @@ impl Engine {
 
     /// Names of the links, and of the reverse directions that queue, by their number.
     pub(crate) fn link_names(&self) -> impl Iterator<Item = &str> {
-        self.network.directions.iter().map(|direction| direction.name.as_str())
+        self.beside.network().directions.iter().map(|direction| direction.name.as_str())
     }
 
     /// Figures of a link up to `now`, and the bytes that have left it.
     pub(crate) fn figures(&mut self, link: usize, now: Time) -> (LinkFigures, u64) {
-        let direction = &mut self.network.directions[link];
+        debug_assert_eq!(self.beside.audit(), Ok(()), "at {now}");
+        let direction = &mut self.beside.network_mut().directions[link];
         // The end of an interval folds its delays into those of the run.
         direction.row(index_u32(link), now, now);
         (direction.figures(now), direction.link.counters().bytes)
     }
 
-    /// The number of a path for packets with another codepoint.
-    fn marked(&mut self, path: u32, dscp: u8) -> u32 {
+    /// Counts of a flow of the simulator's up to `now`.
+    pub(crate) fn counts(&mut self, flow: u32, now: Time) -> FlowCounts {
+        self.beside.counts(flow, now)
+    }
+
+    /// The number of a path for packets with this codepoint. `None` where they have to have the path's.
+    pub(crate) fn marked(&mut self, path: u32, dscp: u8) -> Option<u32> {
         if self.codepoints[path as usize] == dscp {
-            return path;
+            return Some(path);
         }
-        let network = &mut self.network;
-        *self.others.entry((path, dscp)).or_insert_with(|| {
-            let copy = network.flow_paths[path as usize];
-            let number = index_u32(network.flow_paths.len());
-            network.flow_paths.push(copy);
-            network.identify(number, ConnectionId::of_flow(path), copy.route);
-            let route = network.routes[copy.route as usize].clone();
-            for link in route.data.into_iter().chain(route.acks) {
-                network.directions[link as usize].link.set_dscp(number, dscp);
-            }
-            number
-        })
+        if let Some(other) = self.others.get(&(path, dscp)) {
+            return Some(*other);
+        }
+        let other = self.beside.alias(path, dscp)?;
+        self.others.insert((path, dscp), other);
+        Some(other)
     }
 
-    fn change(&mut self, i: usize, now: Time) {
-        let change = self.changes[i];
-        let (_, link, ..) = self.network.change(change, now);
-        self.network.unbooked.extend(link);
-        if let Change::Rtt { flow, rtt } = change {
-            for ((path, _), copy) in &self.others {
-                if *path as usize == flow {
-                    self.network.change(Change::Rtt { flow: *copy as usize, rtt }, now);
+    /// Takes what has arrived, and what links have dropped.
+    fn book(&mut self) {
+        for (at, fate) in self.beside.take() {
+            let fate = match fate {
+                knee_sim::Fate::Arrived(packet) => {
+                    lock(&self.seen).forget(key(&packet));
+                    Fate::Arrived(packet)
                 }
-            }
-        }
-    }
-
-    fn arrive(&mut self, now: Time, packet: Packet) {
-        lock(&self.seen).forget(packet.payload.key());
-        self.fates.push((now, Fate::Arrived(packet)));
-    }
-
-    /// Takes what links have dropped as packets moved.
-    fn book(&mut self, now: Time) {
-        let Self { network, seen, fates, .. } = self;
-        for link in network.unbooked.drain(..) {
-            let (dropped, notes) = network.directions[link as usize].link.unbooked();
-            notes.clear();
-            for (_, packet) in dropped.drain(..) {
-                let reason = lock(seen).reason(&packet);
-                fates.push((now, Fate::Dropped(packet, link as usize, reason)));
-            }
+                knee_sim::Fate::Dropped(packet) => {
+                    let link = self.beside.network().next_link(&packet).unwrap_or_default();
+                    Fate::Dropped(packet, link as usize, lock(&self.seen).reason(&packet))
+                }
+            };
+            self.fates.push((at, fate));
         }
     }
 }
 
+/// A path on which the simulator sends nothing.
 fn flow(path: &knee_scenario::Path) -> FlowSpec {
     FlowSpec {
         label: path.label.clone(),
-        cc: "none".into(),
+        cc: "reno".into(),
         cc_params: None,
         policy: None,
         rtt: path.rtt,
         start: 0,
-        stop: 1,
+        stop: ENDLESS,
         bytes: None,
         path: path.links.clone(),
         reverse: path.reverse,
@@ -203,7 +185,8 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 
 impl Seen {
     fn enqueued(&mut self, packet: &Packet) {
-        let key = packet.payload.key() as usize;
+        let Some(key) = kept(packet) else { return };
+        let key = key as usize;
         if self.queued.len() <= key {
             self.queued.resize(key + 1, 0);
         }
@@ -212,7 +195,7 @@ impl Seen {
 
     /// Why a link has dropped a packet: where its queue did not, it was lost before that, or damaged behind it.
     fn reason(&mut self, packet: &Packet) -> Reason {
-        let key = packet.payload.key();
+        let key = key(packet);
         let by_queue = self.dropped.remove(&key);
         let came = self.queued.get(key as usize).is_some_and(|link| *link == u16::from(packet.hop) + 1);
         self.forget(key);
@@ -265,16 +248,15 @@ struct Watched {
 }
 
 impl Watched {
-    /// Notes what was dropped from `before` on; `arrived` is the packet that came.
-    fn note(&self, before: usize, arrived: Option<u32>, cx: &Context) {
+    /// Notes which of the program's packets were dropped from `before` on; `arrived` is the packet that came.
+    fn note(&self, before: usize, arrived: Option<&Packet>, cx: &Context) {
         if cx.dropped.len() == before {
             return;
         }
         let mut seen = lock(&self.seen);
-        for packet in &cx.dropped[before..] {
-            let key = packet.payload.key();
+        for key in cx.dropped[before..].iter().filter_map(kept) {
             let reason = match arrived {
-                Some(arrived) if arrived == key => Reason::Refused,
+                Some(arrived) if kept(arrived) == Some(key) => Reason::Refused,
                 Some(_) => Reason::PushedOut,
                 None => Reason::Managed,
             };
@@ -288,7 +270,7 @@ impl Queue for Watched {
         let before = cx.dropped.len();
         lock(&self.seen).enqueued(&packet);
         let verdict = self.inner.enqueue(packet, cx);
-        self.note(before, Some(packet.payload.key()), cx);
+        self.note(before, Some(&packet), cx);
         verdict
     }
 
@@ -322,5 +304,15 @@ impl Bursts for Watched {}
 
 /// A packet whose bytes are kept under `key`.
 pub(crate) fn packet(key: u32, size: u16, flags: u8) -> Packet {
-    Packet { payload: Payload::Stored(key), size, flags, ..Packet::default() }
+    Packet { payload: Payload::Stored(PROGRAM | key), size, flags, ..Packet::default() }
+}
+
+/// The key under which the bytes of a packet are kept; `None` for one of the simulator's.
+fn kept(packet: &Packet) -> Option<u32> {
+    packet.payload.stored().filter(|key| key & PROGRAM != 0).map(|key| key & !PROGRAM)
+}
+
+/// The key under which the bytes of a packet of the program's are kept.
+pub(crate) fn key(packet: &Packet) -> u32 {
+    packet.payload.key() & !PROGRAM
 }

@@ -1,7 +1,8 @@
-//! The figures of a link.
+//! The figures of links, and of the simulator's flows.
 
 use knee_core::Time;
 use knee_core::convert::truncated;
+use knee_net::observe::FlowCounts;
 use knee_net::output::LinkFigures;
 
 /// The figures of a link from the start on.
@@ -10,6 +11,42 @@ pub struct Link {
     figures: LinkFigures,
     bytes: u64,
     until: Time,
+}
+
+/// The figures of a flow of the simulator's from its start on.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    delivered: u64,
+    sent: u64,
+    lost: u64,
+    runs: Time,
+}
+
+impl Flow {
+    pub(crate) const fn new(counts: &FlowCounts, runs: Time) -> Self {
+        let FlowCounts { delivered_bytes: delivered, sent, lost, .. } = *counts;
+        Self { delivered, sent, lost, runs }
+    }
+
+    /// Payload that its receiver has, bytes, each counted once.
+    pub const fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Mean of that since its start, bit/s.
+    pub fn goodput(&self) -> f64 {
+        if self.runs == Time::ZERO { 0.0 } else { self.delivered as f64 * 8.0 / self.runs.as_secs_f64() }
+    }
+
+    /// Data packets sent.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Packets that its sender deems lost.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
 }
 
 /// How long packets that have left a link waited in its queue; zero where none has left.

@@ -16,7 +16,10 @@ use tokio::time::Instant;
 /// Below this, time passes by hand.
 const BY_HAND: Duration = Duration::from_millis(2);
 /// How long a program may wait while nothing is due.
-const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+const PATIENCE: Time = Time::from_secs(24 * 3_600);
+
+/// How long it may wait beside flows of the simulator, in which something is always due.
+const BESIDE: Time = Time::from_secs(3_600);
 
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -40,7 +43,7 @@ pub(crate) struct State {
     sockets: BTreeMap<Port, Socket>,
     /// Who waits for a time, by that and a number of their own.
     pub(crate) timers: BTreeMap<(Time, u64), Waker>,
-    #[cfg(feature = "quinn")]
+    #[cfg(any(feature = "noq", feature = "quinn"))]
     pub(crate) numbers: u64,
     spawned: Vec<Task>,
     /// The first error of the network while a program runs.
@@ -134,7 +137,7 @@ impl Net {
             net: self,
             sockets,
             timers,
-            #[cfg(feature = "quinn")]
+            #[cfg(any(feature = "noq", feature = "quinn"))]
             numbers: 0,
             spawned,
             failure: None,
@@ -163,6 +166,15 @@ impl Lab {
         Time::from_nanos(knee_core::convert::saturating_u64(nanos))
     }
 
+    /// The seed of a stack's random numbers at a port.
+    #[cfg(any(feature = "noq", feature = "quinn"))]
+    pub(crate) fn random_bytes(&self, stack: &str, port: Port) -> [u8; 32] {
+        let mut rng = knee_core::Rng::stream(self.net().seed(), &format!("{stack}/{port:?}"));
+        let mut bytes = [0; 32];
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+        bytes
+    }
+
     /// Runs a task beside the program, as long as [`Lab::run`] runs one.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.state().spawned.push(Box::pin(task));
@@ -185,6 +197,8 @@ impl Lab {
         let main = waker(0);
         let mut tasks: Vec<(Option<Task>, Waker)> = Vec::new();
         main.wake_by_ref();
+        // When a task last went on: flows of the simulator's never rest.
+        let mut active = self.now();
         loop {
             let spawned = std::mem::take(&mut self.state().spawned);
             for task in spawned {
@@ -193,6 +207,11 @@ impl Lab {
                 tasks.push((Some(task), own));
             }
             let next = locked(&ready).tasks.pop_front();
+            if next.is_some() {
+                active = self.now();
+            } else if !self.state().net.background.is_empty() && self.now().saturating_sub(active) > BESIDE {
+                return Err(Error::Stalled { at: active });
+            }
             match next {
                 Some(0) => {
                     if let Poll::Ready(done) = program.as_mut().poll(&mut Context::from_waker(&main)) {
@@ -228,7 +247,7 @@ impl Lab {
         if due.is_some_and(|due| due <= now) {
             return self.state().act(now);
         }
-        let left = due.map_or(PATIENCE, |due| Duration::from_nanos((due - now).as_nanos()));
+        let left = Duration::from_nanos(due.map_or(PATIENCE, |due| due - now).as_nanos());
         if left <= BY_HAND {
             // Who runs beside, in tokio, acts before.
             tokio::task::yield_now().await;

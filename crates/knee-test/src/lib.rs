@@ -31,8 +31,8 @@
 //! ```
 //!
 //! `[[flows]]` of the file are the paths: each has two ends, the near one, from which a flow's data would come, and the
-//! far one. What `knee run` would send there is not sent. Not modelled: processor time, segmentation offload,
-//! fragmentation, and what sends beside the program under test.
+//! far one. What `knee run` would send there is sent only where [`Net::background`] says so. Not modelled: processor
+//! time, segmentation offload, and fragmentation.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -41,17 +41,21 @@ mod figures;
 mod ip;
 #[cfg(feature = "tokio")]
 mod lab;
+#[cfg(feature = "noq")]
+mod noq;
 mod pcap;
 #[cfg(feature = "quinn")]
 mod quinn;
 #[cfg(feature = "smoltcp")]
 mod smoltcp;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+mod timer;
 #[cfg(feature = "tokio")]
 mod udp;
 
 #[cfg(feature = "smoltcp")]
 pub use self::smoltcp::{Came, Room, Wire, Wires};
-pub use figures::{Link, Queueing};
+pub use figures::{Flow, Link, Queueing};
 pub use knee_core::Time;
 pub use knee_scenario::{Path, Scenario};
 #[cfg(feature = "tokio")]
@@ -63,7 +67,7 @@ use engine::{Engine, Fate};
 use knee_core::Packet;
 use knee_core::convert::{index_u16, index_u32};
 use pcap::Capture;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddrV4;
 use std::path::Path as FilePath;
 
@@ -206,6 +210,39 @@ pub enum Error {
     /// Links that cannot be built.
     #[error("the network cannot be built: {0}; the scenario file has to say something else.")]
     Network(#[from] knee_net::SpecError),
+    /// A flow that the simulator cannot send.
+    #[error("nothing is known of what is sent on path {path}; a scenario has a flow for each path.")]
+    NothingSent {
+        /// The path.
+        path: u32,
+    },
+    /// A flow that came too late.
+    #[error("the flow {flow:?} came into the background at {at}; say so before anything is sent and time passes.")]
+    Begun {
+        /// The flow.
+        flow: String,
+        /// The latest time told.
+        at: Time,
+    },
+    /// A flow that is not, or is, the simulator's.
+    #[error("the flow {flow:?} is {found}.")]
+    Whose {
+        /// The flow.
+        flow: String,
+        /// Whose it is, and the remedy.
+        found: &'static str,
+    },
+    /// A codepoint that a packet cannot have.
+    #[error(
+        "a packet sent at {at} has the codepoint {found}, which is not that of its path; beside flows of the simulator \
+         that open connections, give the path that dscp, or another path."
+    )]
+    Codepoint {
+        /// When.
+        at: Time,
+        /// The codepoint.
+        found: u8,
+    },
     /// A packet larger than the links carry.
     #[error(
         "a packet of {found} bytes was sent from port {port:?} at {at}; links carry up to {MTU} bytes with IP's and \
@@ -277,18 +314,23 @@ pub enum Error {
     ClockRuns,
     /// A program that waits for nothing.
     #[cfg(feature = "tokio")]
-    #[error("the program waits since {at}, and for a day nothing is due in the network and its timers.")]
+    #[error(
+        "the program waits since {at}, and for a day nothing is due in the network and its timers, or for an hour \
+         nothing but flows of the simulator."
+    )]
     Stalled {
         /// When something happened last.
         at: Time,
     },
-    /// quinn made no endpoint.
-    #[cfg(feature = "quinn")]
-    #[error("quinn made no endpoint at port {port:?}: {error}.")]
+    /// A stack made no endpoint.
+    #[cfg(any(feature = "noq", feature = "quinn"))]
+    #[error("{stack} made no endpoint at port {port:?}: {error}.")]
     Endpoint {
+        /// The stack.
+        stack: &'static str,
         /// Where.
         port: Port,
-        /// quinn's error.
+        /// Its error.
         error: std::io::Error,
     },
     /// A file that cannot be written.
@@ -314,9 +356,11 @@ struct Inside {
 /// A simulated network.
 pub struct Net {
     engine: Engine,
-    labels: Vec<String>,
-    /// Codepoints of the paths.
-    codepoints: Vec<u8>,
+    scenario: Scenario,
+    /// Paths whose flows are the simulator's.
+    background: BTreeSet<u32>,
+    /// True once something was sent, or time has passed.
+    begun: bool,
     /// The latest time told.
     now: Time,
     inside: Vec<Option<Inside>>,
@@ -324,7 +368,6 @@ pub struct Net {
     arrived: VecDeque<Delivered>,
     drops: Vec<Dropped>,
     capture: Capture,
-    seed: u64,
 }
 
 impl Net {
@@ -350,22 +393,59 @@ impl Net {
     /// If its links cannot be built.
     pub fn new(scenario: &Scenario) -> Result<Self, Error> {
         Ok(Self {
-            engine: Engine::new(scenario)?,
-            labels: scenario.paths.iter().map(|path| path.label.clone()).collect(),
-            codepoints: scenario.paths.iter().map(|path| path.dscp).collect(),
+            engine: Engine::new(scenario, &BTreeSet::new())?,
+            scenario: scenario.clone(),
+            background: BTreeSet::new(),
+            begun: false,
             now: Time::ZERO,
             inside: Vec::new(),
             free: Vec::new(),
             arrived: VecDeque::new(),
             drops: Vec::new(),
             capture: Capture::new(scenario.paths.iter().map(|path| path.label.as_str())),
-            seed: scenario.seed,
         })
+    }
+
+    /// Lets the simulator send what the file says of a flow, as `knee run` does: its congestion control, start and
+    /// stop, by the simulator's TCP. Its path has no ports for the program then.
+    ///
+    /// # Errors
+    /// If there is no such flow, the file says of it what is not read here, or something was sent or time has passed.
+    pub fn background(&mut self, flow: &str) -> Result<(), Error> {
+        let path = self.path(flow)?;
+        if self.begun {
+            return Err(Error::Begun { flow: flow.into(), at: self.now });
+        }
+        let mut background = self.background.clone();
+        background.insert(path);
+        self.engine = Engine::new(&self.scenario, &background)?;
+        self.background = background;
+        Ok(())
+    }
+
+    /// The figures of a flow of the simulator's, from its start to the latest time told.
+    ///
+    /// # Errors
+    /// If there is no such flow, or it is the program's.
+    pub fn flow(&mut self, flow: &str) -> Result<Flow, Error> {
+        let path = self.path(flow)?;
+        if !self.background.contains(&path) {
+            let found = "the program's; the simulator sends those that background names";
+            return Err(Error::Whose { flow: flow.into(), found });
+        }
+        let start = self.scenario.flows.get(path as usize).and_then(|sent| sent.as_ref().ok());
+        let start = Time::from_nanos(start.map_or(0, |sent| sent.start));
+        Ok(Flow::new(&self.engine.counts(path, self.now), self.now.saturating_sub(start)))
+    }
+
+    /// How many of the program's packets are inside.
+    pub fn inside(&self) -> usize {
+        self.inside.len() - self.free.len()
     }
 
     /// The seed of all random streams; a failing test prints it.
     pub const fn seed(&self) -> u64 {
-        self.seed
+        self.scenario.seed
     }
 
     /// The latest time told.
@@ -375,7 +455,7 @@ impl Net {
 
     /// How many paths there are; each has a [`Port::near`] and a [`Port::far`].
     pub fn paths(&self) -> u32 {
-        index_u32(self.labels.len())
+        index_u32(self.scenario.paths.len())
     }
 
     /// The near and the far end of a flow's path.
@@ -383,9 +463,16 @@ impl Net {
     /// # Errors
     /// If there is no such flow; without a label the first is `flow 1`.
     pub fn ends(&self, flow: &str) -> Result<[Port; 2], Error> {
-        let path = self.labels.iter().position(|label| label == flow).map(index_u32);
-        let unknown = || Error::UnknownName { kind: "flow", found: flow.into(), known: self.labels.clone() };
-        path.map(|path| [Port::near(path), Port::far(path)]).ok_or_else(unknown)
+        self.path(flow).map(|path| [Port::near(path), Port::far(path)])
+    }
+
+    /// The number of a flow's path.
+    fn path(&self, flow: &str) -> Result<u32, Error> {
+        let mut labels = self.scenario.paths.iter().map(|path| &path.label);
+        labels.clone().position(|label| label == flow).map(index_u32).ok_or_else(|| {
+            let known = labels.by_ref().cloned().collect();
+            Error::UnknownName { kind: "flow", found: flow.into(), known }
+        })
     }
 
     /// The address of a port in captures, and for programs that want one: near ends are in 10.1.0.0/16, far ones in
@@ -406,7 +493,7 @@ impl Net {
     /// If the packet is larger than [`MTU`], the port does not exist, `now` is before the last time told, or nobody
     /// takes what comes out.
     pub fn send(&mut self, now: Time, port: Port, bytes: &[u8], ecn: Ecn) -> Result<(), Error> {
-        let dscp = self.codepoints.get(port.path() as usize).copied().unwrap_or_default();
+        let dscp = self.scenario.paths.get(port.path() as usize).map_or(0, |path| path.dscp);
         let inside = Inside { bytes: bytes.to_vec(), from: port, sent: now, dscp, is_ip: false };
         self.put(now, inside, bytes.len() + HEADERS, ecn)
     }
@@ -422,10 +509,17 @@ impl Net {
         self.put(now, inside, packet.len(), Ecn::from_bits(fields))
     }
 
-    /// Refuses a port that no path has.
+    /// Refuses a port that no path has, or whose path is the simulator's.
     fn check(&self, port: Port) -> Result<(), Error> {
         let paths = self.paths();
-        if port.path() < paths { Ok(()) } else { Err(Error::UnknownPort { found: port, paths }) }
+        let Some(path) = self.scenario.paths.get(port.path() as usize) else {
+            return Err(Error::UnknownPort { found: port, paths });
+        };
+        if self.background.contains(&port.path()) {
+            let found = "the simulator's; a program sends on the paths of others";
+            return Err(Error::Whose { flow: path.label.clone(), found });
+        }
+        Ok(())
     }
 
     fn put(&mut self, now: Time, inside: Inside, size: usize, ecn: Ecn) -> Result<(), Error> {
@@ -439,15 +533,16 @@ impl Net {
             return Err(Error::NotPolled { waiting: self.arrived.len(), since: first.at });
         }
         self.advance(now)?;
-        self.capture.packet(now, port, &inside, ecn, None);
         let dscp = inside.dscp;
+        let path = self.engine.marked(port.path(), dscp).ok_or(Error::Codepoint { at: now, found: dscp })?;
+        self.capture.packet(now, port, &inside, ecn, None);
         let key = self.free.pop().unwrap_or_else(|| {
             self.inside.push(None);
             index_u32(self.inside.len()) - 1
         });
         self.inside[key as usize] = Some(inside);
         let packet = engine::packet(key, index_u16(size), ecn.flags());
-        self.engine.send(port.path(), port.is_far(), Some(dscp), packet, now);
+        self.engine.send(path, port.is_far(), packet, now);
         self.sort();
         Ok(())
     }
@@ -475,6 +570,7 @@ impl Net {
         if now < self.now {
             return Err(Error::ClockWentBack { before: self.now, found: now });
         }
+        self.begun = true;
         while self.engine.next() <= now {
             self.engine.step();
             self.sort();
@@ -488,7 +584,7 @@ impl Net {
         let Self { engine, inside, free, arrived, drops, capture, .. } = self;
         for (at, fate) in engine.take() {
             let (Fate::Arrived(packet) | Fate::Dropped(packet, ..)) = fate;
-            let key = packet.payload.key();
+            let key = engine::key(&packet);
             let Some(mut kept) = inside[key as usize].take() else { continue };
             free.push(key);
             let (from, sent, size) = (kept.from, kept.sent, usize::from(packet.size));

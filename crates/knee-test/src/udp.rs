@@ -4,6 +4,8 @@ use crate::lab::Lab;
 use crate::{Delivered, Ecn, Error, Net, Port};
 use std::future::poll_fn;
 use std::io;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
@@ -51,6 +53,32 @@ impl Udp {
         self.lab.state().receive(self.port, cx).map_or(Poll::Pending, Poll::Ready)
     }
 
+    /// Sends datagrams of `part` bytes each, the last of the rest.
+    #[cfg(any(feature = "noq", feature = "quinn"))]
+    pub(crate) fn send_parts(&self, contents: &[u8], part: usize, to: SocketAddr, ecn: Ecn) -> io::Result<()> {
+        contents.chunks(part).try_for_each(|part| self.send(part, to, ecn).map(drop))
+    }
+
+    /// Puts datagrams that have come into buffers, one each, and tells `note` of each buffer, datagram and its length
+    /// there.
+    #[cfg(any(feature = "noq", feature = "quinn"))]
+    pub(crate) fn poll_buffers(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        mut note: impl FnMut(usize, &Delivered, usize),
+    ) -> Poll<io::Result<usize>> {
+        let mut count = 0;
+        for buffer in buffers {
+            let Poll::Ready(came) = self.poll_receive(cx) else { break };
+            let len = came.bytes.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&came.bytes[..len]);
+            note(count, &came, len);
+            count += 1;
+        }
+        if count == 0 { Poll::Pending } else { Poll::Ready(Ok(count)) }
+    }
+
     /// The next datagram, with all that is known of it.
     pub async fn receive(&self) -> Delivered {
         poll_fn(|cx| self.poll_receive(cx)).await
@@ -85,4 +113,11 @@ impl Udp {
     pub fn peer_addr(&self) -> SocketAddr {
         Net::address(self.port.other()).into()
     }
+}
+
+/// Why a stack gets no socket of the system.
+#[cfg(any(feature = "noq", feature = "quinn"))]
+pub(crate) fn no_sockets() -> io::Error {
+    let error = "a simulated network has no sockets of the system: take an endpoint of the lab";
+    io::Error::new(io::ErrorKind::Unsupported, error)
 }

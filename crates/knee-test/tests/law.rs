@@ -1,8 +1,9 @@
-//! A sender of fixed rate has the drops, the delays and the order of the simulator, to the bit.
+//! A sender of fixed rate has the drops, the delays and the order of the simulator, to the bit, alone and beside the
+//! simulator's own flows, and these are those of `knee run`.
 
 use knee_core::convert::index;
 use knee_core::{ConnectionId, Packet, Rng, Time};
-use knee_net::spec::{EcnSpec, FlowSpec, QuicSpec, Spec, TcpSpec, Transport};
+use knee_net::spec::{EcnSpec, FlowSpec, QuicSpec, Spec, Transport};
 use knee_sim::{Simulation, Tap};
 use knee_test::{Ecn, Net, Port, Scenario};
 use serde_json::json;
@@ -62,8 +63,20 @@ fn side(rng: &mut Rng) -> (String, u64) {
     (text, rate)
 }
 
-/// A random network, and the senders in it.
-fn network(rng: &mut Rng) -> (String, Vec<Sender>) {
+/// What the simulator sends on another path.
+fn background(rng: &mut Rng) -> String {
+    let cc = one_of(rng, &["cubic", "reno", "bbr", "bbr3", "dctcp", "vegas"]);
+    let mut text = format!(
+        "[[flows]]\ncc = \"{cc}\"\nrtt = \"{} us\"\nstart = \"{} us\"\n",
+        between(rng, 9_000, 30_000),
+        between(rng, 0, 40_000)
+    );
+    text += one_of(rng, &["", "lasts = \"200 ms\"\n", "bytes = \"200 kB\"\n", "count = 2\nstagger = \"7 ms\"\n"]);
+    text + one_of(rng, &["", "", "pacing = \"on\"\n", "ecn = \"l4s\"\n"])
+}
+
+/// A random network, and the senders in it, perhaps with flows of the simulator's beside them.
+fn network(rng: &mut Rng, beside: bool) -> (String, Vec<Sender>) {
     let links = between(rng, 1, 3);
     let backward = rng.chance(0.5);
     let mut text = format!("seed = {}\n", rng.below(1 << 32));
@@ -106,6 +119,10 @@ fn network(rng: &mut Rng) -> (String, Vec<Sender>) {
         let size = u16::try_from(size).expect("an IP packet");
         senders.push(Sender { start: between(rng, 0, 20_000_000), interval, size, ecn });
     }
+    if beside {
+        text += &background(rng);
+        text += &background(rng);
+    }
     (text, senders)
 }
 
@@ -115,6 +132,8 @@ struct Noting {
     /// The number of a packet inside, and how many were sent, by flow.
     inside: BTreeMap<(u32, u32), u64>,
     sent: BTreeMap<u32, u64>,
+    /// Flows from this one on are no senders.
+    senders: u32,
 }
 
 impl Noting {
@@ -126,29 +145,45 @@ impl Noting {
 
 impl Tap for Noting {
     fn sent(&mut self, _: Time, _: ConnectionId, packet: &Packet) {
+        if packet.flow >= self.senders {
+            return;
+        }
         let sent = self.sent.entry(packet.flow).or_default();
         self.inside.insert((packet.flow, packet.payload.key()), *sent);
         *sent += 1;
     }
 
     fn received(&mut self, _: Time, _: ConnectionId, packet: &Packet, _: Option<&knee_tcp::sender::AckInfo>) {
-        panic!("nothing answers datagrams: {packet:?}");
+        assert!(packet.flow >= self.senders, "nothing answers datagrams: {packet:?}");
     }
 
     fn delivered(&mut self, at: Time, _: ConnectionId, packet: &Packet) {
+        if packet.flow >= self.senders {
+            return;
+        }
         let (queued, marked) = (packet.queued(), packet.has(Packet::CE));
         let packet = self.number(packet);
         self.happened.lock().expect("nobody panics").push(Happened::Arrived { packet, at, queued, marked });
     }
 
     fn dropped(&mut self, at: Time, _: ConnectionId, packet: &Packet) {
+        if packet.flow >= self.senders {
+            return;
+        }
         let packet = self.number(packet);
         self.happened.lock().expect("nobody panics").push(Happened::Dropped { packet, at });
     }
 }
 
-/// Figures of each link: queueing delay at 95 %, ns, drops and marks.
+/// Figures of each link: queueing delay at 95 %, ns, drops and marks. Then of each flow of the simulator's: payload
+/// delivered, packets sent and lost.
 type Figures = Vec<(u64, u64, u64)>;
+
+/// Whether the flows of the simulator's last to the end: packets sent by others are counted up to their own.
+fn endless(scenario: &Scenario, senders: &[Sender]) -> impl Iterator<Item = bool> {
+    let own = scenario.flows.iter().skip(senders.len()).flatten();
+    own.map(|flow| flow.bytes.is_none() && flow.stop >= DURATION.as_nanos())
+}
 
 fn in_the_simulator(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, Figures) {
     let flows = scenario.paths.iter().zip(senders).map(|(path, sender)| FlowSpec {
@@ -176,33 +211,44 @@ fn in_the_simulator(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, 
         tunnel: path.tunnel,
         dscp: path.dscp,
     });
+    let own = scenario.flows.iter().skip(senders.len()).map(|flow| flow.clone().expect("it is read"));
+    let own = own.map(|flow| FlowSpec { stop: flow.stop.min(DURATION.as_nanos()), ..flow });
     let spec = Spec {
         duration: DURATION.as_nanos(),
         seed: scenario.seed,
         warmup: 0,
         interval: 100_000_000,
-        tcp: TcpSpec::default(),
+        tcp: scenario.tcp,
         quic: QuicSpec::default(),
         links: scenario.links.clone(),
-        flows: flows.collect(),
+        flows: flows.chain(own).collect(),
         changes: scenario.changes.clone(),
     };
     let mut simulation = Simulation::new(&spec).expect("a specification");
     let happened = Arc::new(Mutex::new(Vec::new()));
-    let noting = Noting { happened: happened.clone(), inside: BTreeMap::new(), sent: BTreeMap::new() };
+    let count = u32::try_from(senders.len()).expect("few flows");
+    let (inside, sent) = (BTreeMap::new(), BTreeMap::new());
+    let noting = Noting { happened: happened.clone(), inside, sent, senders: count };
     simulation.tap(Box::new(noting));
     let (output, _) = simulation.run().expect("no file is written");
     let figures = output.links.iter().map(|link| {
         let p95 = link.queue_delay_p95_ms.map_or(0, |ms| (ms * 1e6).round() as u64);
         (p95, link.drops, link.marks)
     });
-    let figures = figures.collect();
+    let own = output.flows.iter().skip(senders.len());
+    let own = own.zip(endless(scenario, senders)).map(|(flow, endless)| {
+        let (sent, lost) = if endless { (flow.sent_packets, flow.lost_packets) } else { (0, 0) };
+        (flow.delivered_bytes, sent, lost)
+    });
+    let figures = figures.chain(own).collect();
     let happened = std::mem::take(&mut *happened.lock().expect("nobody panics"));
     (happened, figures)
 }
 
 fn in_the_network(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, Figures) {
     let mut net = Net::new(scenario).expect("a network");
+    let own: Vec<&str> = scenario.paths.iter().skip(senders.len()).map(|path| path.label.as_str()).collect();
+    own.iter().for_each(|flow| net.background(flow).expect("a flow of the simulator's"));
     // When each sends next, in the order of the simulator: those that start go last.
     let due = |sent: &[u64]| {
         let each = senders.iter().zip(sent).enumerate();
@@ -238,11 +284,16 @@ fn in_the_network(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, Fi
         sent[i] += 1;
     }
     let names: Vec<String> = net.link_names().map(str::to_owned).collect();
-    let figures = names.iter().map(|name| {
-        let link = net.link(name).expect("a link");
-        (link.queueing().p95().as_nanos(), link.drops(), link.marks())
-    });
-    let figures = figures.collect();
+    let mut figures = Figures::new();
+    for name in names {
+        let link = net.link(&name).expect("a link");
+        figures.push((link.queueing().p95().as_nanos(), link.drops(), link.marks()));
+    }
+    for (flow, endless) in own.into_iter().zip(endless(scenario, senders)) {
+        let flow = net.flow(flow).expect("a flow of the simulator's");
+        let (sent, lost) = if endless { (flow.sent(), flow.lost()) } else { (0, 0) };
+        figures.push((flow.delivered(), sent, lost));
+    }
     (happened, figures)
 }
 
@@ -282,11 +333,11 @@ fn arrivals(happened: &[Happened]) -> Vec<(u32, u64)> {
 }
 
 /// Holds a hundred random networks to the law.
-fn hold(seed: u64) {
+fn hold(seed: u64, beside: bool) {
     let mut rng = Rng::stream(seed, "knee-test");
-    let (mut networks, mut packets, mut drops, mut marks) = (0, 0, 0, 0);
+    let (mut networks, mut packets, mut drops, mut marks, mut lost) = (0, 0, 0, 0, 0);
     while networks < 100 {
-        let (text, senders) = network(&mut rng);
+        let (text, senders) = network(&mut rng, beside);
         // A random network may say what no file may, such as a limit that a discipline does not take.
         let Ok(scenario) = knee_scenario::read(&text, "random") else { continue };
         networks += 1;
@@ -297,11 +348,13 @@ fn hold(seed: u64) {
         let differs = mine.iter().zip(&theirs).find(|(mine, theirs)| mine != theirs);
         assert!(differs.is_none() && mine.len() == theirs.len(), "{differs:?} in\n{text}\n{senders:?}");
         assert_eq!(own, figures, "figures in\n{text}");
+        lost += own.iter().skip(own.len() - (scenario.paths.len() - senders.len())).map(|flow| flow.2).sum::<u64>();
         packets += mine.len();
         drops += mine.len() - arrivals(&mine).len();
         marks += mine.iter().filter(|happened| matches!(happened, Happened::Arrived { marked: true, .. })).count();
     }
-    println!("{networks} networks, {packets} packets, {drops} drops, {marks} marks");
+    println!("{networks} networks, {packets} packets, {drops} drops, {marks} marks, {lost} of the simulator's lost");
+    assert_eq!(lost > 1_000, beside, "{lost} packets of the simulator's were lost");
     assert!(packets > 10_000 && drops > 500 && marks > 100, "{packets} packets, {drops} drops, {marks} marks");
 }
 
@@ -309,21 +362,34 @@ fn hold(seed: u64) {
 mod a_sender_of_fixed_rate_has_the_simulators_drops_delays_and_order {
     #[test]
     fn in_the_first_networks() {
-        super::hold(1);
+        super::hold(1, false);
     }
 
     #[test]
     fn in_the_second_networks() {
-        super::hold(2);
+        super::hold(2, false);
     }
 
     #[test]
     fn in_the_third_networks() {
-        super::hold(3);
+        super::hold(3, false);
     }
 
     #[test]
     fn in_the_fourth_networks() {
-        super::hold(4);
+        super::hold(4, false);
+    }
+}
+
+/// Twice a hundred.
+mod beside_flows_of_the_simulators_it_has_them_too_and_these_are_those_of_a_run {
+    #[test]
+    fn in_the_first_networks() {
+        super::hold(5, true);
+    }
+
+    #[test]
+    fn in_the_second_networks() {
+        super::hold(6, true);
     }
 }

@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
 
 mod law;
+#[cfg(feature = "noq")]
+mod over_noq;
 #[cfg(feature = "quinn")]
 mod over_quinn;
 #[cfg(feature = "smoltcp")]
 mod over_smoltcp;
 #[cfg(feature = "quinn")]
 mod page;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+mod quic;
 mod refusals;
 mod use_of_it;

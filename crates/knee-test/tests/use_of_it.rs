@@ -180,3 +180,69 @@ fn addresses_are_those_of_captures() {
     assert_eq!(net.port_of(Net::address(Port::far(299))), Some(Port::far(299)));
     assert_eq!(net.port_of("127.0.0.1:53".parse().expect("an address")), None);
 }
+
+const BESIDE: &str = r#"
+[link]
+rate = "10 Mbit/s"
+limit = "100 packets"
+
+[[flows]]
+label = "call"
+rtt = "30 ms"
+
+[[flows]]
+label = "download"
+cc = "cubic"
+rtt = "30 ms"
+start = "1 s"
+"#;
+
+#[test]
+fn a_call_waits_behind_a_download_of_the_simulators() {
+    let mut net = Net::from_toml(BESIDE).expect("a network");
+    net.background("download").expect("a flow");
+    let near = net.ends("call").expect("its ends")[0];
+    let (mut waited, mut came) = (Vec::new(), 0);
+    for at in (0..4_000).step_by(20).map(ms) {
+        came += net.poll(at).expect("time goes on").map(|packet| waited.push((packet.sent, packet.queued))).count();
+        net.send(at, near, &[0; 160], Ecn::NotEct).expect("it is sent");
+    }
+    // 100 packets of 1514 bytes take 121 ms.
+    assert!(waited.iter().all(|(sent, queued)| *sent >= ms(1_000) || *queued == Time::ZERO));
+    let worst = waited.iter().map(|(_, queued)| *queued).max().expect("packets");
+    assert!((ms(80)..ms(122)).contains(&worst), "{worst}");
+    let flow = net.flow("download").expect("the simulator's");
+    assert!(flow.goodput() > 8.5e6 && flow.lost() > 0 && flow.sent() * 1_500 > flow.delivered(), "{flow:?}");
+    assert!(came + net.inside() + net.drops().len() == 200, "{came} came, {} are inside", net.inside());
+    assert!(net.drops().iter().all(|drop| drop.from == near));
+}
+
+#[test]
+fn what_is_the_simulators_is_not_the_programs() {
+    let mut net = Net::from_toml(BESIDE).expect("a network");
+    let said = |error: knee_test::Error| error.to_string();
+    assert_eq!(said(net.background("upload").unwrap_err()), "no flow is named \"upload\"; there are: call, download.");
+    let error = said(net.background("call").unwrap_err());
+    assert_eq!(error, "the text:6:1: flows[0].cc: it is missing; expected the name of a congestion control.");
+    net.background("download").expect("a flow");
+    let port = net.ends("download").expect("its ends")[1];
+    let error = said(net.send(Time::ZERO, port, b"x", Ecn::NotEct).unwrap_err());
+    assert_eq!(error, "the flow \"download\" is the simulator's; a program sends on the paths of others.");
+    let error = said(net.flow("call").unwrap_err());
+    assert_eq!(error, "the flow \"call\" is the program's; the simulator sends those that background names.");
+    net.poll(ms(7)).expect("time goes on").for_each(drop);
+    let error = said(net.background("download").unwrap_err());
+    assert_eq!(
+        error,
+        "the flow \"download\" came into the background at 7 ms; say so before anything is sent and time passes."
+    );
+}
+
+#[test]
+fn the_download_of_the_page_fills_its_link() -> Result<(), knee_test::Error> {
+    let mut net = Net::from_toml(BESIDE)?;
+    net.background("download")?;
+    net.poll(Time::from_secs(10))?.for_each(drop);
+    assert!(net.flow("download")?.goodput() > 9e6);
+    Ok(())
+}

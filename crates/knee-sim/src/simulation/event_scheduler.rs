@@ -71,7 +71,8 @@ impl EventScheduler {
     /// A scheduler for `model`, in which nothing has happened yet.
     pub(super) fn new(model: &Model, agenda: Events) -> Self {
         let (mut events, paths) = (agenda, model.hosts.len());
-        (0..paths).for_each(|i| events.push(model.recorder.start(i), Event::Start(i)));
+        let own = (0..paths).filter(|i| !model.hosts.is_outside(*i));
+        own.for_each(|i| events.push(model.recorder.start(i), Event::Start(i)));
         Self {
             driver: Driver::new(events),
             alarms: vec![[Time::MAX; 4]; paths as usize],
@@ -108,27 +109,54 @@ impl EventScheduler {
     /// Lets events before `until` happen, `most` of them at the most. Gives how many did.
     pub(super) fn step(&mut self, model: &mut Model, most: u64, until: Time) -> u64 {
         for done in 0..most {
-            let Some((at, step)) = self.driver.step(&mut model.network, until.min(model.end)) else {
+            let Some((_, step)) = self.move_on(model, until.min(model.end)) else {
                 if until <= model.end {
                     return done;
                 }
                 model.reach_end();
                 return done + 1;
             };
-            model.now = at;
-            if model.prefetches {
-                fetch_ahead(model, self.driver.upcoming(&model.network));
-            }
-            if !model.network.unbooked.is_empty() {
-                self.book_drops(model);
-            }
-            match step {
-                Step::Moved => {}
-                Step::Arrived(packet) => self.on_arrival(model, &packet),
-                Step::Due(event) => self.dispatch(model, event),
-            }
+            self.handle(model, step);
         }
         most
+    }
+
+    /// Lets the next event before `until` happen in the network, and books what links have dropped.
+    #[inline]
+    pub(super) fn move_on(&mut self, model: &mut Model, until: Time) -> Option<(Time, Step)> {
+        let (at, step) = self.driver.step(&mut model.network, until)?;
+        model.now = at;
+        if model.prefetches {
+            fetch_ahead(model, self.driver.upcoming(&model.network));
+        }
+        if !model.network.unbooked.is_empty() {
+            self.book_drops(model);
+        }
+        Some((at, step))
+    }
+
+    /// Lets an end act on an outcome of [`Self::move_on`].
+    #[inline]
+    pub(super) fn handle(&mut self, model: &mut Model, step: Step) {
+        match step {
+            Step::Moved => {}
+            Step::Arrived(packet) => self.on_arrival(model, &packet),
+            Step::Due(event) => self.dispatch(model, event),
+        }
+    }
+
+    /// When something is due next; `Time::MAX`: nothing is.
+    pub(super) fn next(&self) -> Time {
+        self.driver.next()
+    }
+
+    /// A packet that no end sends sets out.
+    pub(super) fn forward(&mut self, model: &mut Model, packet: Packet, now: Time) -> Step {
+        let step = self.driver.forward(&mut model.network, packet, 1, now);
+        if !model.network.unbooked.is_empty() {
+            self.book_drops(model);
+        }
+        step
     }
 
     fn dispatch(&mut self, model: &mut Model, event: Event) {

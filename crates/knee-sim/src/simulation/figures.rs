@@ -1,6 +1,7 @@
 //! Counts and samples of hosts and applications for the recorder.
 
 use super::apps::{Action, Apps};
+use super::beside::Fate;
 use super::hosts::Hosts;
 use super::model::Model;
 use knee_core::{Packet, Time};
@@ -68,6 +69,10 @@ impl Counts for Observed<'_> {
 
     fn on_drop(&mut self, packet: &Packet, at: Time) -> u32 {
         let i = packet.flow;
+        if let Some(flow) = self.hosts.owner_outside(i) {
+            self.hosts.note_fate(at, Fate::Dropped(*packet));
+            return flow;
+        }
         if self.hosts.dropped.is_some() {
             let id = self.hosts.id(i);
             self.hosts.dropped.get_or_insert_default().push((at, id, *packet));

@@ -16,6 +16,7 @@ pub(super) mod udp;
 
 pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Slot, StateNote, event_of, timer_of};
 
+use super::beside::Fate;
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
 use knee_cc::{Entry, Needs};
@@ -87,6 +88,24 @@ pub(super) struct Hosts {
     pub(super) stores: Vec<Stores>,
     /// How many paths are in a group.
     group_size: u32,
+    /// The flows whose packets are a program's, beside which this simulation runs, if there is one.
+    pub(super) outside: Option<Outside>,
+}
+
+/// Packets that come from outside and go there again.
+pub(super) struct Outside {
+    /// By path: the flow that it belongs to; `None` for those of the simulator's own.
+    pub(super) owners: Vec<Option<u32>>,
+    /// Fates since they were last taken.
+    pub(super) fates: Vec<(Time, Fate)>,
+}
+
+impl Outside {
+    /// The flows where `outside` is true.
+    pub(super) fn new(outside: &[bool]) -> Self {
+        let owners = (0..).zip(outside).map(|(i, outside)| outside.then_some(i)).collect();
+        Self { owners, fates: Vec::new() }
+    }
 }
 
 /// Settings of all hosts.
@@ -184,13 +203,14 @@ impl Hosts {
             dropped: None,
             stores: vec![Stores::default()],
             group_size: u32::MAX,
+            outside: None,
         }
     }
 
     /// A copy; none where an algorithm is not the registry's, a QUIC stack takes part, or somebody looks on.
     pub(super) fn copied(&self) -> Option<Self> {
-        let Self { slots, settings, acks, dropped, stores, group_size } = self;
-        if dropped.is_some() {
+        let Self { slots, settings, acks, dropped, stores, group_size, outside } = self;
+        if dropped.is_some() || outside.is_some() {
             return None;
         }
         // First: only algorithms of the registry can be copied.
@@ -202,7 +222,24 @@ impl Hosts {
             dropped: None,
             stores: stores.clone(),
             group_size: *group_size,
+            outside: None,
         })
+    }
+
+    /// The flow of the program's to which path `i` belongs, if it is one of those.
+    pub(super) fn owner_outside(&self, i: u32) -> Option<u32> {
+        self.outside.as_ref()?.owners.get(i as usize).copied().flatten()
+    }
+
+    /// Returns true if the packets of path `i` are the program's.
+    pub(super) fn is_outside(&self, i: u32) -> bool {
+        self.owner_outside(i).is_some()
+    }
+
+    /// A packet of the program's leaves the network.
+    pub(super) fn note_fate(&mut self, at: Time, fate: Fate) {
+        self.acks -= 1;
+        self.outside.iter_mut().for_each(|outside| outside.fates.push((at, fate)));
     }
 
     /// Divides the paths, before anything has happened, into `count` groups that threads may visit at once, where there
