@@ -248,7 +248,9 @@ fn in_the_simulator(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, 
 fn in_the_network(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, Figures) {
     let mut net = Net::new(scenario).expect("a network");
     let own: Vec<&str> = scenario.paths.iter().skip(senders.len()).map(|path| path.label.as_str()).collect();
-    own.iter().for_each(|flow| net.background(flow).expect("a flow of the simulator's"));
+    for flow in &own {
+        net.background(flow).expect("a flow of the simulator's");
+    }
     // When each sends next, in the order of the simulator: those that start go last.
     let due = |sent: &[u64]| {
         let each = senders.iter().zip(sent).enumerate();
