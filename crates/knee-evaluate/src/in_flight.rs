@@ -14,6 +14,8 @@ pub struct InFlight<T> {
     packets: VecDeque<Packet<T>>,
     bytes: u64,
     next: u64,
+    /// The size of the largest packet so far, bytes.
+    largest: u64,
 }
 
 /// A packet in flight, acknowledged or lost.
@@ -31,7 +33,7 @@ pub struct Packet<T> {
 
 impl<T> Default for InFlight<T> {
     fn default() -> Self {
-        Self { packets: VecDeque::new(), bytes: 0, next: 0 }
+        Self { packets: VecDeque::new(), bytes: 0, next: 0, largest: 0 }
     }
 }
 
@@ -47,11 +49,16 @@ impl<T: Copy> InFlight<T> {
         self.packets.push_back(packet);
         self.bytes += bytes;
         self.next += 1;
+        self.largest = self.largest.max(bytes);
         packet
     }
 
-    /// The packet that was acknowledged. None for what quinn sends without telling, probes of the MTU.
+    /// The packet that was acknowledged. None for what quinn sends without telling: probes of the MTU, which are larger
+    /// than all packets until one is acknowledged.
     pub fn on_ack(&mut self, ack: &Acked) -> Option<Packet<T>> {
+        if ack.bytes > self.largest {
+            return None;
+        }
         let i = match self.packets.front() {
             Some(front) if front.sent == ack.sent => 0,
             _ => self.packets.partition_point(|packet| packet.sent < ack.sent),
@@ -145,6 +152,13 @@ mod tests {
         let mut flight = sent(&[5, 5, 5]);
         let taken = [(); 3].map(|()| flight.on_ack(&ack(5, 1_000)).unwrap().info);
         assert_eq!((taken, flight.bytes()), ([0, 1, 2], 0));
+    }
+
+    #[test]
+    fn a_probe_of_the_mtu_takes_no_packet_that_left_with_it() {
+        let mut flight = sent(&[5, 5]);
+        assert_eq!(flight.on_ack(&ack(5, 1_400)), None);
+        assert_eq!(flight.bytes(), 2_000);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Window for Straight {
     fn on_loss(&mut self, loss: &Lost) {
         let lost: u64 = self.flight.on_loss(loss).iter().map(|packet| packet.bytes).sum();
         // Without packets it is a probe of the MTU.
-        assert!(lost <= loss.bytes);
+        assert!(lost == loss.bytes || lost == 0);
         if lost > 0 || loss.bytes == 0 {
             self.aimd.reduce(loss.sent, loss.now);
         }
