@@ -3,9 +3,7 @@
 //! It takes any network, and flows that are endless streams or transfers, whose receivers may misbehave. Any other key
 //! is rejected by name, so that a scenario is either run as `knee evaluate` runs it, or not at all.
 
-use knee_net::spec::{
-    Capacity, Change, EcnSpec, FlowSpec, ModelSpec, QuicSpec, RecordedSpec, TcpSpec, Transport, ValueSpec,
-};
+use knee_net::spec::{Capacity, Change, FlowSpec, ModelSpec, QuicSpec, RecordedSpec, TcpSpec, Transport, ValueSpec};
 use knee_scenario::{Path, quantity};
 use knee_sim::Spec;
 use serde::de::{Error, IgnoredAny};
@@ -173,24 +171,10 @@ impl Scenario {
 impl Flow {
     fn spec(&self, number: u64, path: &Path, (cc, transport): (&str, Transport), stop: u64) -> FlowSpec {
         FlowSpec {
-            label: path.label.clone(),
-            cc: cc.into(),
-            cc_params: None,
-            policy: None,
-            rtt: path.rtt,
-            start: self.start + number * self.stagger,
-            stop,
             bytes: self.bytes,
-            path: path.links.clone(),
-            reverse: path.reverse,
-            pacing: false,
-            ecn: EcnSpec::Off,
             transport,
-            tls: false,
-            traffic: None,
             receiver: self.receiver(),
-            tunnel: path.tunnel,
-            dscp: path.dscp,
+            ..path.flow(cc, self.start + number * self.stagger, stop)
         }
     }
 

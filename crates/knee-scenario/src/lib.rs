@@ -26,7 +26,7 @@ pub use error::Error;
 use error::{Part, Refused, refused};
 use fields::{Fields, Read, each, whole};
 use knee_core::convert::saturating_u64;
-use knee_net::spec::{ChangeSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec};
+use knee_net::spec::{ChangeSpec, EcnSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec, Transport};
 use links::Link;
 use node::{Node, Table, Value};
 use std::path::Path as FilePath;
@@ -67,6 +67,32 @@ pub struct Path {
     pub tunnel: Option<u32>,
     /// Codepoint of its packets (DSCP, RFC 2474), below 64.
     pub dscp: u8,
+}
+
+impl Path {
+    /// An endless stream over TCP on this path, ns from `start` to `stop`.
+    pub fn flow(&self, cc: &str, start: u64, stop: u64) -> FlowSpec {
+        FlowSpec {
+            label: self.label.clone(),
+            cc: cc.into(),
+            cc_params: None,
+            policy: None,
+            rtt: self.rtt,
+            start,
+            stop,
+            bytes: None,
+            path: self.links.clone(),
+            reverse: self.reverse,
+            pacing: false,
+            ecn: EcnSpec::Off,
+            transport: Transport::Tcp,
+            tls: false,
+            traffic: None,
+            receiver: None,
+            tunnel: self.tunnel,
+            dscp: self.dscp,
+        }
+    }
 }
 
 /// Largest file that is read, bytes, as in Python.

@@ -9,7 +9,7 @@ use crate::params::{find, resolve};
 use crate::units::{BYTES, TIME};
 use crate::words::shown;
 use knee_core::ParamsSpec;
-use knee_net::spec::{EcnSpec, FlowSpec, TcpSpec, Transport};
+use knee_net::spec::{EcnSpec, FlowSpec, TcpSpec};
 
 /// Keys of flows and tables that only the Python package reads.
 const PYTHONS: [&str; 6] = ["traffic", "program", "transport", "tls", "receiver", "receiver_params"];
@@ -101,26 +101,12 @@ impl Sent {
     pub(crate) fn spec(&self, number: u64, path: &Path, end: u64) -> FlowSpec {
         let start = self.start + number * self.stagger;
         let stop = self.lasts.map_or(self.stop.unwrap_or(end), |lasts| start.saturating_add(lasts));
-        let params = serde_json::value::to_raw_value(&self.cc_params).ok();
         FlowSpec {
-            label: path.label.clone(),
-            cc: self.cc.clone(),
-            cc_params: params,
-            policy: None,
-            rtt: path.rtt,
-            start,
-            stop: stop.min(end),
+            cc_params: serde_json::value::to_raw_value(&self.cc_params).ok(),
             bytes: self.bytes,
-            path: path.links.clone(),
-            reverse: path.reverse,
             pacing: self.paced,
             ecn: self.ecn,
-            transport: Transport::Tcp,
-            tls: false,
-            traffic: None,
-            receiver: None,
-            tunnel: path.tunnel,
-            dscp: path.dscp,
+            ..path.flow(&self.cc, start, stop.min(end))
         }
     }
 }

@@ -7,7 +7,7 @@ use knee_core::{Packet, Params, Payload, Time};
 use knee_net::network::{OwnQueue, params};
 use knee_net::observe::FlowCounts;
 use knee_net::output::LinkFigures;
-use knee_net::spec::{EcnSpec, FlowSpec, LinkSpec, Spec, Transport};
+use knee_net::spec::{FlowSpec, LinkSpec, Spec};
 use knee_queue::{Backlog, Bursts, Context, Entry, Queue, Resize, Verdict};
 use knee_scenario::Scenario;
 use knee_sim::Beside;
@@ -45,7 +45,7 @@ impl Engine {
     pub(crate) fn new(scenario: &Scenario, background: &BTreeSet<u32>) -> Result<Self, Error> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (links, own) = watched(&scenario.links, &seen)?;
-        let mut flows: Vec<FlowSpec> = scenario.paths.iter().map(flow).collect();
+        let mut flows: Vec<FlowSpec> = scenario.paths.iter().map(|path| path.flow("reno", 0, ENDLESS)).collect();
         for path in background {
             let sent = scenario.flows.get(*path as usize).ok_or(Error::NothingSent { path: *path })?;
             flows[*path as usize].clone_from(sent.as_ref().map_err(Clone::clone)?);
@@ -143,30 +143,6 @@ impl Engine {
             };
             self.fates.push((at, fate));
         }
-    }
-}
-
-/// A path on which the simulator sends nothing.
-fn flow(path: &knee_scenario::Path) -> FlowSpec {
-    FlowSpec {
-        label: path.label.clone(),
-        cc: "reno".into(),
-        cc_params: None,
-        policy: None,
-        rtt: path.rtt,
-        start: 0,
-        stop: ENDLESS,
-        bytes: None,
-        path: path.links.clone(),
-        reverse: path.reverse,
-        pacing: false,
-        ecn: EcnSpec::Off,
-        transport: Transport::Tcp,
-        tls: false,
-        traffic: None,
-        receiver: None,
-        tunnel: path.tunnel,
-        dscp: path.dscp,
     }
 }
 
