@@ -1,109 +1,46 @@
 //! A scenario file as a scene: one link and its flows. What a page cannot show is refused by its key.
 
 use crate::scene::{CALL, CALL_FPS, CALL_RATES, Scene, SceneChange, SceneFlow, To, may_choose_ecn};
-use knee_net::spec::{Capacity, Change, LimitSpec, LinkSpec};
+use knee_net::spec::{Capacity, Change, ChangeSpec, EcnSpec, LimitSpec, LinkSpec};
 use knee_scenario::quantity;
-use serde::de::{Error, IgnoredAny};
-use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
-
-/// The keys beside those of the network.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(deserialize_with = "time")]
-    duration: u64,
-    #[serde(default = "interval", deserialize_with = "time")]
-    interval: u64,
-    #[serde(default)]
-    link: Table,
-    flows: Vec<Flow>,
-    #[serde(default, rename = "changes")]
-    _changes: IgnoredAny,
-    #[serde(default, rename = "seed")]
-    _seed: IgnoredAny,
-    #[serde(default, rename = "name")]
-    _name: IgnoredAny,
-    #[serde(default, rename = "title")]
-    _title: IgnoredAny,
-}
-
-/// A flow, or `count` identical ones.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Flow {
-    #[serde(default)]
-    cc: Option<String>,
-    #[serde(default)]
-    traffic: Option<Table>,
-    #[serde(default, deserialize_with = "time")]
-    start: u64,
-    #[serde(default, deserialize_with = "some_time")]
-    stop: Option<u64>,
-    #[serde(default = "one")]
-    count: u64,
-    #[serde(default, deserialize_with = "time")]
-    stagger: u64,
-    #[serde(default)]
-    ecn: bool,
-    #[serde(rename = "rtt")]
-    _rtt: IgnoredAny,
-    #[serde(default, rename = "label")]
-    _label: IgnoredAny,
-    #[serde(default, rename = "path")]
-    _path: IgnoredAny,
-}
-
-const fn one() -> u64 {
-    1
-}
-
-/// The default of scenario files, us.
-const fn interval() -> u64 {
-    100_000
-}
-
-/// A time in whole microseconds.
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    let text = String::deserialize(from)?;
-    let ns = quantity::time(&text).map_err(D::Error::custom)?;
-    if ns.is_multiple_of(1_000) {
-        Ok(ns / 1_000)
-    } else {
-        Err(D::Error::custom(format!("{text:?} is no whole number of us")))
-    }
-}
-
-fn some_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    time(from).map(Some)
-}
 
 /// The scene that a scenario file says.
 ///
 /// # Errors
 /// The file is none, or says what the page does not have; the text names the key.
 pub fn scene(text: &str) -> Result<Scene, String> {
-    let network = knee_scenario::read(text, "the file").map_err(|error| error.to_string())?;
-    let file: File = toml::from_str(text).map_err(|error| no(&error))?;
+    let read = |text: &str, name: &str| knee_scenario::read(text, name).map_err(|error| error.to_string());
+    let network = read(text, "the file")?;
+    let file: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    only(&file, "", &["name", "title", "duration", "interval", "seed", "link", "flows", "changes"])?;
     let [link] = network.links.as_slice() else {
         return Err(format!("the page has one link, and the file has {}", network.links.len()));
     };
     let (rate, buffer) = controls(&file, link)?;
-    let mut flows = Vec::new();
-    let mut ecn = Vec::new();
-    let each = file.flows.iter().flat_map(|flow| (0..flow.count).map(move |number| (flow, number)));
-    for (i, ((flow, number), path)) in each.zip(&network.paths).enumerate() {
-        let cc = algorithm(flow).map_err(|what| format!("flows[{i}]: {what}"))?;
-        if path.reverse || path.tunnel.is_some() || path.dscp != 0 {
-            return Err(format!("flows[{i}]: the page has no reverse direction, tunnels and codepoints"));
+    let time = |key: &str| file.get(key).and_then(Value::as_str).map(|text| microseconds(quantity::time(text)?));
+    let duration = time("duration").transpose()?.ok_or("the file has no duration")?;
+    let interval = time("interval").transpose()?.unwrap_or(INTERVAL);
+    let sent = sent(&file)?;
+    let calls = read(&sent.as_streams, "the file")?.flows;
+    let (mut flows, mut ecn) = (Vec::new(), Vec::new());
+    for (n, i) in sent.groups.iter().copied().enumerate() {
+        let is_call = sent.calls.contains(&i);
+        let flow = if is_call { &calls[n] } else { &network.flows[n] };
+        let flow = flow.as_ref().map_err(ToString::to_string)?;
+        let cc = if is_call { CALL.into() } else { flow.cc.clone() };
+        if matches!(flow.ecn, EcnSpec::Accurate | EcnSpec::L4s) {
+            return Err(format!("flows[{i}].ecn: the page has true and false"));
         }
-        ecn.extend(may_choose_ecn(&cc).then_some(flow.ecn));
-        let start = flow.start + number * flow.stagger;
-        flows.push(SceneFlow { cc, start, stop: flow.stop, rtt: Some(path.rtt / 1_000) });
+        ecn.extend(may_choose_ecn(&cc).then_some(flow.ecn == EcnSpec::On));
+        let (start, stop) = (microseconds(flow.start)?, microseconds(flow.stop)?);
+        let stop = Some(stop).filter(|stop| *stop < duration);
+        flows.push(SceneFlow { cc, start, stop, rtt: Some(microseconds(flow.rtt)?) });
     }
-    if ecn.iter().any(|on| on != &ecn[0]) {
+    if ecn.iter().any(|on| *on != ecn[0]) {
         return Err("flows: on the page all use ECN or none does, and in the file some do".into());
     }
+    let ecn = ecn.first() == Some(&true);
     let (changes, moved) = changes(&network.changes)?;
     // The flows that the page's base RTT is of: those that change together, or have that of the first.
     let first = moved.first().copied().unwrap_or(0);
@@ -116,29 +53,29 @@ pub fn scene(text: &str) -> Result<Scene, String> {
             flow.rtt = None;
         }
     }
-    let (duration, interval, seed, ecn) = (file.duration, file.interval, network.seed, ecn.first() == Some(&true));
-    let (queue, loss, hand) = (link.queue.clone(), link.loss, Vec::new());
+    let (seed, queue, loss, hand) = (network.seed, link.queue.clone(), link.loss, Vec::new());
     let made = Scene { rate, rtt, buffer, loss, queue, ecn, duration, interval, seed, flows, changes, hand };
     // The link may have what the page has not, such as a name.
-    let shown = made.toml().map_err(|error| error.to_string())?;
-    let shown = knee_scenario::read(&shown, "the page's").map_err(|error| error.to_string())?;
+    let shown = read(&made.toml().map_err(|error| error.to_string())?, "the page's")?;
     if format!("{:?}", shown.links) != format!("{:?}", network.links) {
         return Err("link: it has more than the page's rate, queue, buffer and loss".into());
     }
     Ok(made)
 }
 
-/// A key or value that the page does not have, without the list of those that it has.
-fn no(error: &toml::de::Error) -> String {
-    let said = error.message().split(", expected").next().unwrap_or_default();
-    said.strip_prefix("unknown field ").map_or_else(|| said.into(), |key| format!("the page has no {key}"))
+/// The default interval of scenario files, us.
+const INTERVAL: u64 = 100_000;
+
+/// Refuses a key that the page does not have, in a table at `place`.
+fn only(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
+    let other = table.keys().find(|key| !known.contains(&key.as_str()));
+    other.map_or(Ok(()), |key| Err(format!("the page has no `{place}{key}`")))
 }
 
 /// Rate, bit/s, and buffer, packets.
-fn controls(file: &File, link: &LinkSpec) -> Result<(u64, u64), String> {
-    const KEYS: [&str; 5] = ["name", "rate", "queue", "limit", "loss"];
-    if let Some(key) = file.link.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("the page has no `link.{key}`; it has {}", KEYS[1..].join(", ")));
+fn controls(file: &Table, link: &LinkSpec) -> Result<(u64, u64), String> {
+    if let Some(link) = file.get("link").and_then(Value::as_table) {
+        only(link, "link.", &["name", "rate", "queue", "limit", "loss"])?;
     }
     let Capacity::Rate(rate) = link.capacity else { return Err("the page's link has a rate, not a trace".into()) };
     let Some(LimitSpec::Packets(buffer)) = link.limit else {
@@ -147,30 +84,57 @@ fn controls(file: &File, link: &LinkSpec) -> Result<(u64, u64), String> {
     Ok((rate, buffer))
 }
 
-/// The congestion control, or [`CALL`].
-fn algorithm(flow: &Flow) -> Result<String, String> {
-    let Some(traffic) = &flow.traffic else { return flow.cc.clone().ok_or_else(|| "it has no cc".into()) };
-    let rate = |key: &str, of: u64| {
-        traffic.get(key).is_none_or(|value| value.as_str().and_then(|text| quantity::rate(text).ok()) == Some(of))
+/// The flows of a file.
+struct Sent {
+    /// Of each single flow, the number of its table.
+    groups: Vec<usize>,
+    /// Tables with video calls.
+    calls: Vec<usize>,
+    /// The file with bulk data in place of calls: when they start and stop is read of it.
+    as_streams: String,
+}
+
+fn sent(file: &Table) -> Result<Sent, String> {
+    const KEYS: &[&str] =
+        &["label", "cc", "traffic", "rtt", "path", "start", "stop", "lasts", "count", "stagger", "ecn"];
+    let (mut file, mut groups, mut calls) = (file.clone(), Vec::new(), Vec::new());
+    let tables = file.get_mut("flows").and_then(Value::as_array_mut).into_iter().flatten();
+    for (i, flow) in tables.filter_map(Value::as_table_mut).enumerate() {
+        only(flow, &format!("flows[{i}]."), KEYS)?;
+        let count = flow.get("count").and_then(Value::as_integer).unwrap_or(1);
+        groups.extend((0..count).map(|_| i));
+        if let Some(traffic) = flow.remove("traffic") {
+            if !is_call(&traffic) {
+                return Err(format!("flows[{i}]: the page has bulk data and video calls of the usual rates alone"));
+            }
+            calls.push(i);
+            flow.insert("cc".into(), "cubic".into());
+        }
+    }
+    let as_streams = toml::to_string(&file).map_err(|error| error.to_string())?;
+    Ok(Sent { groups, calls, as_streams })
+}
+
+/// True if traffic is a video call as the page has them.
+fn is_call(traffic: &Value) -> bool {
+    let is_rate = |value: &Value, of: u64| value.as_str().and_then(|text| quantity::rate(text).ok()) == Some(of);
+    let [least, first, most] = CALL_RATES;
+    let same = |(key, value): (&String, &Value)| match key.as_str() {
+        "kind" => value.as_str() == Some("rtc"),
+        "controller" => value.as_str() == Some("gcc"),
+        "min_rate" => is_rate(value, least),
+        "start_rate" => is_rate(value, first),
+        "max_rate" => is_rate(value, most),
+        "fps" => value.as_float() == Some(CALL_FPS),
+        _ => false,
     };
-    let same = |key: &str, of: &str| traffic.get(key).and_then(Value::as_str) == Some(of);
-    let [least, start, most] = CALL_RATES;
-    let call = same("kind", "rtc")
-        && same("controller", "gcc")
-        && rate("min_rate", least)
-        && rate("start_rate", start)
-        && rate("max_rate", most)
-        && traffic.get("fps").is_none_or(|fps| fps.as_float() == Some(CALL_FPS))
-        && traffic.len()
-            == 2 + ["min_rate", "start_rate", "max_rate", "fps"]
-                .iter()
-                .filter(|key| traffic.contains_key(**key))
-                .count();
-    if call { Ok(CALL.into()) } else { Err("the page has bulk data and video calls of the usual rates alone".into()) }
+    traffic.as_table().is_some_and(|traffic| {
+        ["kind", "controller"].iter().all(|key| traffic.contains_key(*key)) && traffic.iter().all(same)
+    })
 }
 
 /// The changes of a file, each of one control, and the flows whose RTT changes, which do so together.
-fn changes(given: &[knee_net::spec::ChangeSpec]) -> Result<(Vec<SceneChange>, Vec<usize>), String> {
+fn changes(given: &[ChangeSpec]) -> Result<(Vec<SceneChange>, Vec<usize>), String> {
     let mut made: Vec<SceneChange> = Vec::new();
     let mut together: Vec<(u64, u64, Vec<usize>)> = Vec::new();
     for change in given {
@@ -235,9 +199,10 @@ mod tests {
             ("rate = \"5 Mbit/s\"", "rate = \"5 Mbit/s\"\nname = \"a\"", "link: it has more than"),
             ("limit = \"50 packets\"\n", "", "link.limit: the page's buffer is a number of packets"),
             ("50 packets", "40 ms", "link.limit: the page's buffer is a number of packets"),
-            ("count = 2", "transport = \"quic\"", "the page has no `transport`"),
+            ("count = 2", "transport = \"quic\"", "the page has no `flows[0].transport`"),
             ("cc = \"reno\"", "traffic = { kind = \"video\" }", "flows[0]: the page has bulk data and video calls"),
-            ("cc = \"reno\"", "cc = \"mine.py:Mine\"", "there is no congestion control `mine.py:Mine` here"),
+            ("cc = \"reno\"", "cc = \"mine.py:Mine\"", "flows[0].cc: no congestion control is called \"mine.py:Mine\""),
+            ("count = 2", "ecn = \"l4s\"", "flows[0].ecn: the page has true and false"),
             ("duration", "warmup = \"1 s\"\nduration", "the page has no `warmup`"),
             ("5 Mbit/s", "5 Gbit/s", "`rate` is 5000000000, but must be from"),
         ];
