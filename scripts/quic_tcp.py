@@ -23,8 +23,8 @@ LIKE_QUIC = {"window_growth": "10 kB", "tso": False, "sack_delay": "0 s", "tick"
 LOSSES = (0.0, 0.01, 0.0, 0.05, 0.0, 0.1)
 #: Networks for each algorithm: a thousand for all.
 NETWORKS = 38
-#: Runs of a network with loss, and of those algorithms whose ratios spread twice as far: the mean of three has a standard
-#: error of 5 to 6 %.
+#: Runs of a network with loss, and of those algorithms whose ratios spread twice as far: the mean of three has a
+#: standard error of 5 to 6 %.
 SEEDS, MORE_SEEDS = 3, {"bbr3": 12, "vivace": 12}
 
 

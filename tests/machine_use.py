@@ -26,12 +26,11 @@ def lack_of_root() -> str:
     """Why tests that act for another user or mount cannot run here; empty where they can."""
     if os.geteuid() != 0:
         return "needs root"
-    # What Linux asks of a new mount namespace is CAP_SYS_ADMIN, which root in a plain container lacks, and no chroot.
-    alone = (
-        shutil.which("unshare") is None
-        or not subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode
+    # It takes CAP_SYS_ADMIN, which root lacks in a plain container, and a root folder that is mounted.
+    refused = (
+        shutil.which("unshare") and subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode
     )
-    return "" if alone else "needs root that may mount, and not the root of a plain container"
+    return "needs root that may mount, and not the root of a plain container" if refused else ""
 
 
 def begin() -> None:

@@ -15,8 +15,8 @@ use toml::{Table, Value};
 pub(crate) const PLACE: &str = "X";
 /// Interval of the time series, ns: the default of scenario files.
 const INTERVAL: u64 = 100_000_000;
-/// Receive window, bytes. Several times what any path and buffer of the criteria hold, so that it limits
-/// none but an algorithm that sends all at once.
+/// Receive window, bytes. Several times what any path and buffer of the criteria hold, so that it limits none but an
+/// algorithm that sends all at once.
 const RECEIVE_WINDOW: u64 = 64 << 20;
 
 /// A scenario with [`PLACE`] where the algorithm comes.

@@ -96,7 +96,7 @@ class Subject:
             made["flows"][i] = {**flow, **copy.deepcopy(self.flow)}
             if "cc" not in self.flow:
                 del made["flows"][i]["cc"]
-        if self.transport == "quic" and "receive_window" not in made.get("tcp", {}):
+        if self.transport == "quic":
             made["quic"] = {"receive_window": _QUIC_WINDOW, **made.get("quic", {})}
         return made
 
