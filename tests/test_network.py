@@ -91,6 +91,84 @@ def test_what_cannot_be_is_refused_by_name(use: Any, told: str) -> None:
         use(net)
 
 
+BESIDE: dict[str, Any] = {
+    "duration": "10 s",
+    "link": {"rate": "10 Mbit/s", "limit": "100 packets"},
+    "flows": [
+        {"label": "call", "rtt": "30 ms"},
+        {"label": "download", "cc": "cubic", "rtt": "30 ms", "start": "1 s"},
+        {"label": "pages", "cc": "reno", "rtt": "30 ms", "traffic": {"kind": "requests", "preset": "web-page"}},
+        {"label": "fast", "cc": "bbr", "transport": "quic", "rtt": "30 ms", "bytes": "5 MB"},
+        {"label": "sensor", "traffic": {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "500 B"}, "rtt": "30 ms"},
+    ],
+}
+
+
+@pytest.mark.parametrize("flows", [["download"], ["pages"], ["fast"], ["sensor"], ["download", "pages", "fast"]])
+def test_flows_in_the_background_are_those_of_a_run(flows: list[str]) -> None:
+    # The program's path comes last: a flow's traffic is drawn by its number.
+    call, *_ = BESIDE["flows"]
+    sent = [flow for flow in BESIDE["flows"] if flow["label"] in flows]
+    net = knee.Network({**BESIDE, "flows": [*sent, call]})
+    for flow in flows:
+        net.background(flow)
+    net.poll(10.0)
+    result = knee.run({**BESIDE, "flows": sent})
+    expected = dict(zip(result.flows["label"], result.flows["delivered_bytes"], strict=True))
+    assert {flow: net.flow(flow).delivered for flow in flows} == expected
+    assert all(net.flow(flow).sent > 1000 for flow in flows)
+
+
+def test_a_packet_waits_behind_a_download_in_the_background() -> None:
+    net = knee.Network(BESIDE)
+    net.background("download")
+    near, _ = net.ends("call")
+    waited = []
+    for k in range(500):
+        waited += [(packet.sent, packet.queued) for packet in net.poll(k * 0.02)]
+        net.send(k * 0.02, near, bytes(160))
+    assert all(queued == 0.0 for sent, queued in waited if sent < 1.0)
+    # A hundred packets of 1514 bytes take 121 ms.
+    assert 0.09 < max(queued for _, queued in waited) < 0.122
+    assert net.flow("download").goodput > 8.5e6
+
+
+def test_what_is_the_simulators_is_not_the_programs() -> None:
+    net = knee.Network(BESIDE, set=["flows[4].traffic.rate=2 Mbit/s"])
+    with pytest.raises(InputError, match=r'the flow "call" sends nothing of its own; say what, for example with cc'):
+        net.background("call")
+    with pytest.raises(InputError, match=r'no flow is named "downlod"; did you mean download'):
+        net.background("downlod")
+    with pytest.raises(InputError, match=r'the flow "download" is the program\'s; the simulator sends those that back'):
+        net.flow("download")
+    net.background("sensor")
+    with pytest.raises(
+        InputError, match=r'the flow "sensor" is the simulator\'s; a program sends on the paths of others'
+    ):
+        net.send(0.0, net.ends("sensor")[0], b"x")
+    net.poll(1.0)
+    assert 1.8e6 < net.flow("sensor").goodput < 2e6
+    with pytest.raises(InputError, match=r'the flow "pages" came into the background at 1 s; say so before anything'):
+        net.background("pages")
+    own = {"label": "own", "cc": knee.CongestionControl, "rtt": "30 ms"}
+    with pytest.raises(InputError, match=r'the algorithm of "own" is written in Python, and flows in the background'):
+        knee.Network({**BESIDE, "flows": [own]}).background("own")
+    # A change may say what a flow sends.
+    knee.Network(BESIDE, set=["flows[0].cc=reno"]).background("call")
+
+
+def test_a_program_that_waits_beside_a_flow_of_the_simulators_ends_with_an_error() -> None:
+    net = knee.Network({"link": {"rate": "1 Mbit/s"}, "flows": [{"rtt": "1 s"}, {"cc": "reno", "rtt": "1 s"}]})
+    net.background("flow 2")
+    with pytest.raises(RunError, match="the program waits since 2 s, and no packet and no timer is due for it"):
+        net.run(waits_for_ever(net))
+
+
+async def waits_for_ever(net: knee.Network) -> None:
+    await asyncio.sleep(2)
+    await asyncio.Event().wait()
+
+
 class Echo(asyncio.DatagramProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -174,7 +252,7 @@ def failing(net: knee.Network, what: str) -> Any:
 @pytest.mark.parametrize(
     ("what", "error", "told"),
     [
-        ("waits", RunError, "the program waits since 0 s, and nothing is due in the network and its timers"),
+        ("waits", RunError, "the program waits since 0 s, and no packet and no timer is due for it"),
         ("too large", InputError, "a packet of 1501 bytes"),
         ("nobody", InputError, r"no end of the network has the address 10.9.9.9:1; net.address\(end\) gives each"),
         ("twice", InputError, "has a socket already; a path takes one at each end"),

@@ -220,6 +220,10 @@ class Network:
 
     def __new__(cls, spec_json: str, paths: int) -> Network:
         """The links, the paths of the first flows and the changes of a specification."""
+    def background(self, flow: str) -> None:
+        """Lets the simulator send what the specification says of a flow."""
+    def flow(self, name: str) -> tuple[int, float, int, int]:
+        """Returns bytes delivered, goodput (bit/s), packets sent and deemed lost of such a flow."""
     def send(self, now: int, path: int, far: bool, data: bytes, ecn: int, ip: bool) -> None:
         """Sends a datagram, or a whole IP packet."""
     def next(self) -> int | None:

@@ -49,6 +49,18 @@ typedef struct knee_link {
   double utilization;
 } knee_link;
 
+// Figures of a flow that the simulator sends, from its start to the latest time told.
+typedef struct knee_flow {
+  // Payload that its receiver has, bytes, each counted once.
+  uint64_t delivered;
+  // Mean of that, bit/s.
+  double goodput;
+  // Data packets sent.
+  uint64_t sent;
+  // Packets that its sender deems lost.
+  uint64_t lost;
+} knee_flow;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -67,6 +79,14 @@ struct knee_net *knee_net_open(const char *file,
 // # Safety
 // `toml` ends with a zero byte; `error` is NULL or has `size` bytes.
 struct knee_net *knee_net_read(const char *toml, char *error, size_t size);
+
+// Lets the simulator send what the file says of a flow; its path has no ports for the program then. Before anything is
+// sent. Returns 0, or -1 with a text in knee_net_error.
+//
+// # Safety
+// `net` is of knee_net_open or knee_net_read; `flow` ends with a zero byte.
+int knee_net_background(struct knee_net *net,
+                        const char *flow);
 
 // Sends a UDP payload of up to 1472 bytes from one end of a path to the other. `ecn` are the two bits of the header.
 // Returns 0, or -1 with a text in knee_net_error.
@@ -102,6 +122,14 @@ int knee_net_poll(struct knee_net *net,
 int knee_net_link(struct knee_net *net,
                   const char *name,
                   struct knee_link *figures);
+
+// Writes the figures of a flow that the simulator sends. Returns 0, or -1 with a text in knee_net_error.
+//
+// # Safety
+// `net` is of knee_net_open or knee_net_read; `name` ends with a zero byte; `figures` can be written.
+int knee_net_flow(struct knee_net *net,
+                  const char *name,
+                  struct knee_flow *figures);
 
 // Writes the packets so far as pcapng. Returns 0, or -1 with a text in knee_net_error.
 //

@@ -62,6 +62,19 @@ pub struct knee_link {
     pub utilization: f64,
 }
 
+/// Figures of a flow that the simulator sends, from its start to the latest time told.
+#[repr(C)]
+pub struct knee_flow {
+    /// Payload that its receiver has, bytes, each counted once.
+    pub delivered: u64,
+    /// Mean of that, bit/s.
+    pub goodput: f64,
+    /// Data packets sent.
+    pub sent: u64,
+    /// Packets that its sender deems lost.
+    pub lost: u64,
+}
+
 /// Writes a text into a caller's buffer, as far as there is room.
 ///
 /// # Safety
@@ -154,6 +167,22 @@ pub unsafe extern "C" fn knee_net_open(file: *const c_char, error: *mut c_char, 
 pub unsafe extern "C" fn knee_net_read(toml: *const c_char, error: *mut c_char, size: usize) -> *mut knee_net {
     // SAFETY: as the caller promises.
     unsafe { opened(error, size, || Ok(Net::from_toml(text(toml, "scenario")?))) }
+}
+
+/// Lets the simulator send what the file says of a flow; its path has no ports for the program then. Before anything is
+/// sent. Returns 0, or -1 with a text in knee_net_error.
+///
+/// # Safety
+/// `net` is of knee_net_open or knee_net_read; `flow` ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn knee_net_background(net: *mut knee_net, flow: *const c_char) -> c_int {
+    let begin = |net: &mut knee_net| {
+        // SAFETY: as the caller promises.
+        let flow = unsafe { text(flow, "flow's name") }?;
+        net.net.background(flow).map(|()| 0).map_err(|refused| refused.to_string())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { with(net, begin) }
 }
 
 /// Sends a UDP payload of up to 1472 bytes from one end of a path to the other. `ecn` are the two bits of the header.
@@ -252,6 +281,25 @@ pub unsafe extern "C" fn knee_net_link(net: *mut knee_net, name: *const c_char, 
             bytes: link.bytes(),
             utilization: link.utilization(),
         };
+        Ok(0)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { with(net, look) }
+}
+
+/// Writes the figures of a flow that the simulator sends. Returns 0, or -1 with a text in knee_net_error.
+///
+/// # Safety
+/// `net` is of knee_net_open or knee_net_read; `name` ends with a zero byte; `figures` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn knee_net_flow(net: *mut knee_net, name: *const c_char, figures: *mut knee_flow) -> c_int {
+    let look = |net: &mut knee_net| {
+        // SAFETY: as the caller promises.
+        let (name, into) = unsafe { (text(name, "flow's name")?, figures.as_mut()) };
+        let flow = net.net.flow(name).map_err(|refused| refused.to_string())?;
+        let into = into.ok_or("the figures to write into are NULL; give a pointer to some.")?;
+        let (delivered, goodput) = (flow.delivered(), flow.goodput());
+        *into = knee_flow { delivered, goodput, sent: flow.sent(), lost: flow.lost() };
         Ok(0)
     };
     // SAFETY: as the caller promises.

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, unsafe_code, reason = "tests call as C does")]
 
 use knee::{
-    knee_link, knee_net, knee_net_error, knee_net_free, knee_net_link, knee_net_next, knee_net_open, knee_net_poll,
-    knee_net_read, knee_net_send, knee_net_write_pcap, knee_packet,
+    knee_flow, knee_link, knee_net, knee_net_background, knee_net_error, knee_net_flow, knee_net_free, knee_net_link,
+    knee_net_next, knee_net_open, knee_net_poll, knee_net_read, knee_net_send, knee_net_write_pcap, knee_packet,
 };
 use std::ffi::{CStr, CString, c_char};
 use std::mem::MaybeUninit;
@@ -162,4 +162,36 @@ fn bytes_and_figures_come_out() {
         assert_eq!(knee_net_write_pcap(net.0, name.as_ptr()), 0);
     }
     assert!(file.metadata().unwrap().len() > 200);
+}
+
+const BESIDE: &str = r#"
+[link]
+rate = "10 Mbit/s"
+[[flows]]
+label = "call"
+rtt = "20 ms"
+[[flows]]
+label = "download"
+cc = "cubic"
+rtt = "20 ms"
+"#;
+
+#[test]
+fn the_simulator_sends_beside_the_program() {
+    let net = Owned::read(BESIDE).unwrap();
+    let mut flow = MaybeUninit::<knee_flow>::uninit();
+    // SAFETY: pointers are NULL or to memory of this test, and only what was written is read.
+    unsafe {
+        assert_eq!(knee_net_background(net.0, null()), -1);
+        assert_eq!(knee_net_background(net.0, c"upload".as_ptr()), -1);
+        assert!(net.error().starts_with("no flow is named \"upload\""), "{}", net.error());
+        assert_eq!(knee_net_background(net.0, c"download".as_ptr()), 0, "{}", net.error());
+        assert_eq!(knee_net_flow(net.0, c"call".as_ptr(), flow.as_mut_ptr()), -1);
+        assert!(net.error().contains("is the program's"), "{}", net.error());
+        assert_eq!(knee_net_flow(net.0, c"download".as_ptr(), null_mut()), -1);
+        assert_eq!(knee_net_poll(net.0, 5_000_000_000, null_mut()), 0, "{}", net.error());
+        assert_eq!(knee_net_flow(net.0, c"download".as_ptr(), flow.as_mut_ptr()), 0);
+        let flow = flow.assume_init();
+        assert!(flow.goodput > 9e6 && flow.delivered < flow.sent * 1_460, "{}", flow.goodput);
+    }
 }

@@ -22,6 +22,10 @@ type Dropped = (u64, u32, bool, u64, usize, String, usize);
 /// (0 to 1), bytes and throughput (bit/s).
 type Figures = (u64, u64, u64, u64, u64, u64, f64, u64, f64);
 
+/// The figures of a flow of the simulator's: payload delivered (bytes), its mean rate (bit/s), data packets sent and
+/// those deemed lost.
+type Sent = (u64, f64, u64, u64);
+
 const fn port(path: u32, far: bool) -> Port {
     if far { Port::far(path) } else { Port::near(path) }
 }
@@ -59,6 +63,17 @@ impl PyNetwork {
         let (paths, flows) = flows.map(|flow| (path(&flow), Ok(flow))).unzip();
         let scenario = Scenario { seed, links, paths, changes, flows, tcp, quic };
         Ok(Self(Mutex::new(Net::new(&scenario).map_err(refused)?)))
+    }
+
+    /// Lets the simulator send what the specification says of a flow.
+    fn background(&self, flow: &str) -> PyResult<()> {
+        self.lock()?.background(flow).map_err(refused)
+    }
+
+    /// The figures of such a flow up to the latest time told.
+    fn flow(&self, name: &str) -> PyResult<Sent> {
+        let flow = self.lock()?.flow(name).map_err(refused)?;
+        Ok((flow.delivered(), flow.goodput(), flow.sent(), flow.lost()))
     }
 
     /// Sends a datagram, or a whole IP packet where `ip` is true, at this time (ns).

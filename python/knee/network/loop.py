@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from knee.network.net import Network
 
 T = TypeVar("T")
+#: How long a program may wait for a packet without a timer, s: beside flows of the simulator something is always due.
+PATIENCE = 3600.0
 #: Wildcard addresses.
 ANYWHERE = ("", "0.0.0.0", "::", None)
 
@@ -34,6 +36,8 @@ class Clock(selectors.DefaultSelector):
         super().__init__()
         self.net = net
         self.now = net.now
+        #: When it last got a packet or had a timer.
+        self._active = net.now
         self.arrive: Callable[[Delivered], None] = lambda _: None
         #: What the network has refused meanwhile.
         self.failure: KneeError | None = None
@@ -49,13 +53,16 @@ class Clock(selectors.DefaultSelector):
         due = [] if timeout is None else [self.now + timeout]
         if (packet := self.net.next()) is not None:
             due.append(max(packet, self.now))
-        if not due:
+        if not due or self.now - self._active > PATIENCE:
             raise RunError(
-                f"the program waits since {self.now:.9g} s, and nothing is due in the network and its timers; it may "
-                "wait for a packet that was dropped, or that nobody sends."
+                f"the program waits since {self._active:.9g} s, and no packet and no timer is due for it; it may wait "
+                "for a packet that was dropped, or that nobody sends."
             )
         self.now = min(due)
-        for delivered in self.net.poll(self.now):
+        came = self.net.poll(self.now)
+        if came or timeout is not None:
+            self._active = self.now
+        for delivered in came:
             self.arrive(delivered)
         return ready
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from knee import _core
 from knee.errors import InputError
 from knee.network.loop import run
-from knee.network.packets import Delivered, Dropped, End, LinkFigures
+from knee.network.packets import Delivered, Dropped, End, FlowFigures, LinkFigures
 from knee.scenario import Changes, Plain, Scenario, from_dict
-from knee.scenario.loading import tables
+from knee.scenario.loading import apply, changes_of, tables
 from knee.scenario.spec import spec
 from knee.scenario.traffic import sends_datagrams
 from knee.scenario.units import near, shown
@@ -31,8 +31,8 @@ ENDLESS = "27000 h"
 class Network:
     """The links of a scenario, with their queues and models, for packets of a program's own.
 
-    Each flow of the scenario is a path with two ends. What :func:`knee.run` would send there is not sent. One thread at
-    a time uses a network.
+    Each flow of the scenario is a path with two ends. What :func:`knee.run` would send there is sent only where
+    :meth:`background` says so. One thread at a time uses a network.
 
     ::
 
@@ -55,7 +55,7 @@ class Network:
         Raises:
             InputError: the scenario was refused, or has queues written in Python.
         """
-        self._scenario = _read(scenario, set)
+        self._scenario, self._silent = _read(scenario, set)
         for link in self._scenario.links:
             if link.queue in self._scenario.own:
                 raise InputError(
@@ -87,6 +87,40 @@ class Network:
         """The latest time told, s."""
         return self._now / 1e9
 
+    def background(self, flow: str) -> None:
+        """Lets the simulator send what the scenario says of a flow, as :func:`knee.run` does.
+
+        Its path has no ends for the program then.
+
+        Args:
+            flow: its name.
+
+        Raises:
+            InputError: no flow has this name, the scenario does not say what it sends, its algorithm is written in
+                Python, or something was sent or time has passed.
+        """
+        path = self._path(flow)
+        if path in self._silent:
+            raise InputError(
+                f'the flow {shown(flow)} sends nothing of its own; say what, for example with cc = "cubic" in the '
+                "scenario."
+            )
+        if [group.cc for group in self._scenario.flows for _ in range(group.count)][path] in self._scenario.own:
+            raise InputError(
+                f"the algorithm of {shown(flow)} is written in Python, and flows in the background take knee's own; "
+                "knee list names them."
+            )
+        _asked(lambda: self._core.background(flow))
+
+    def flow(self, name: str) -> FlowFigures:
+        """Returns the figures of a flow that the simulator sends, from its start to the latest time told.
+
+        Raises:
+            InputError: no flow has this name, or it is the program's.
+        """
+        self._path(name)
+        return FlowFigures(*_asked(lambda: self._core.flow(name)))
+
     def ends(self, flow: str | None = None) -> tuple[End, End]:
         """Returns the near and the far end of a flow's path.
 
@@ -96,10 +130,7 @@ class Network:
         Raises:
             InputError: no flow has this name.
         """
-        labels = self._scenario.labels
-        if flow is not None and flow not in labels:
-            raise InputError(f"no flow is named {shown(flow)}; {near(flow, labels)}.")
-        path = 0 if flow is None else labels.index(flow)
+        path = 0 if flow is None else self._path(flow)
         return End(path, far=False), End(path, far=True)
 
     def address(self, end: End) -> tuple[str, int]:
@@ -216,6 +247,12 @@ class Network:
         """
         return run(self, program)
 
+    def _path(self, flow: str) -> int:
+        labels = self._scenario.labels
+        if flow not in labels:
+            raise InputError(f"no flow is named {shown(flow)}; {near(flow, labels)}.")
+        return labels.index(flow)
+
     def _time(self, now: float) -> int:
         if not isinstance(now, int | float) or not 0 <= now < 1e8:
             raise InputError(f"now={now!r}: expected seconds from 0 to 1e8.")
@@ -228,25 +265,31 @@ class Network:
         return End(*end)
 
 
-def _read(source: str | Path | Scenario | Plain, changes: Changes) -> Scenario:
-    """The scenario, with what a network does not need filled in: how long it takes, and what sends."""
+def _read(source: str | Path | Scenario | Plain, changes: Changes) -> tuple[Scenario, frozenset[int]]:
+    """The scenario, with what a network does not need filled in: how long it takes, and what sends.
+
+    Returns:
+        It, and the paths of which it does not say what sends.
+    """
     if isinstance(source, str | Path):
         data, path = tables(source)
         where, name = str(path), path.stem
     else:
         data = source.plain() if isinstance(source, Scenario) else source
         where = name = source.name if isinstance(source, Scenario) else "scenario"
-    if isinstance(flows := data.get("flows"), list):
-        # There are no rows of time series.
-        endless = {} if "duration" in data else {"duration": ENDLESS, "interval": ENDLESS}
-        data = {**endless, **data, "flows": [_with_cc(flow) for flow in flows]}
-    return from_dict(data, where=where, name=name, overrides=changes)
+    if not isinstance(flows := data.get("flows"), list):
+        return from_dict(data, where=where, name=name, overrides=changes), frozenset()
+    # There are no rows of time series.
+    endless = {} if "duration" in data else {"duration": ENDLESS, "interval": ENDLESS}
+    filled = {**endless, **data, "flows": [{"cc": "reno"} | flow if _is_silent(flow) else flow for flow in flows]}
+    scenario = from_dict(filled, where=where, name=name, overrides=changes)
+    given = apply(data, changes_of(changes))["flows"]
+    silent = [_is_silent(flow) for flow, group in zip(given, scenario.flows, strict=True) for _ in range(group.count)]
+    return scenario, frozenset(path for path, is_silent in enumerate(silent) if is_silent)
 
 
-def _with_cc(flow: Any) -> Any:
-    if not isinstance(flow, dict) or "program" in flow or sends_datagrams(flow.get("traffic")):
-        return flow
-    return {"cc": "reno"} | flow
+def _is_silent(flow: Any) -> bool:
+    return isinstance(flow, dict) and not {"cc", "program"} & set(flow) and not sends_datagrams(flow.get("traffic"))
 
 
 def _asked(what: Callable[[], T]) -> T:

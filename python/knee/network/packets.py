@@ -88,3 +88,19 @@ class LinkFigures(NamedTuple):
     utilization: float
     bytes: int
     throughput: float
+
+
+class FlowFigures(NamedTuple):
+    """Figures of a flow that the simulator sends, from its start to the last time told.
+
+    Attributes:
+        delivered: payload that its receiver has, bytes, each counted once.
+        goodput: mean of that, bit/s.
+        sent: data packets sent.
+        lost: packets that its sender deems lost.
+    """
+
+    delivered: int
+    goodput: float
+    sent: int
+    lost: int
