@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -284,3 +287,17 @@ def test_what_the_network_refuses_last_is_told_too() -> None:
     net = knee.Network(TWO_WAYS)
     with pytest.raises(InputError, match="a packet of 1501 bytes"):
         net.run(program())
+
+
+@pytest.mark.packages
+@pytest.mark.skipif(shutil.which("go") is None, reason="the example in Go needs go")
+def test_a_program_in_go_finds_what_a_download_does() -> None:
+    root = Path(__file__).parents[1]
+    # The profile and the folder of Rust's tests, which have compiled most of it.
+    asked = ["--quiet", "--profile", "test", "--package", "knee-capi", "--target-dir", "target"]
+    subprocess.run(["cargo", "build", *asked], check=True, cwd=root)
+    built = str(root / "target" / "debug")
+    told = {**os.environ, "CGO_LDFLAGS": f"-L{built}", "LD_LIBRARY_PATH": built}
+    example = root / "crates" / "knee-capi" / "examples" / "go"
+    run = subprocess.run(["go", "test", "./..."], cwd=example, env=told, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr

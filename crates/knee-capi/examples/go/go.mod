@@ -1,0 +1,3 @@
+module example.org/bufferbloat
+
+go 1.21
