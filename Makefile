@@ -101,7 +101,7 @@ lint-rust:
 	@# Each feature alone, as users have it: in the workspace others switch on what one may lack.
 	for feature in tokio noq quinn smoltcp; do \
 	  cargo clippy --profile test --package knee-test --features $$feature --quiet -- -D warnings || exit 1; done
-	cargo fmt --manifest-path examples/outside/Cargo.toml --check
+	for example in outside turmoil; do cargo fmt --manifest-path examples/$$example/Cargo.toml --check || exit 1; done
 
 lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet .
@@ -119,7 +119,8 @@ SEED ?= 1
 test-rust:
 	PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --quiet --tests $(RUST_FEATURES) < /dev/null
 	cargo test --workspace --quiet --doc $(RUST_FEATURES)
-	cargo test --manifest-path examples/outside/Cargo.toml --target-dir target --quiet
+	for example in outside turmoil; do \
+	  cargo test --manifest-path examples/$$example/Cargo.toml --target-dir target --quiet || exit 1; done
 
 PYTEST := $(BIN)/python -m pytest --quiet
 PARALLEL := -n auto --dist worksteal --durations 25
