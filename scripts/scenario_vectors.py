@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import random
 import sys
+import tomllib
 from typing import Any
 
 from knee.errors import Refused, ScenarioError
 from knee.scenario import registry
-from knee.scenario.loading import from_toml
+from knee.scenario.loading import as_written, from_toml
 
 #: Around the links: a run of 10 s with one flow.
 FRAME = 'duration = "10 s"\n\n[[flows]]\ncc = "reno"\nrtt = "100 ms"\n'
@@ -208,7 +209,8 @@ def said(told: str) -> dict[str, Any]:
     except ScenarioError as error:
         return {"text": told, "error": str(error).removeprefix("scenario: ")}
     except Refused as refused:
-        return {"text": told, "error": f"{refused.key}: {refused.found}; {refused.accepted}."}
+        key = as_written(refused.key, tomllib.loads(told))
+        return {"text": told, "error": f"{key}: {refused.found}; {refused.accepted}."}
     return {"text": told, "links": brief(spec["links"]), "changes": spec["changes"]}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tomli_w
 
+from knee.cli import main
 from knee.errors import Refused, ScenarioError
 from knee.scenario import from_dict, from_toml, load, loading
 from knee.scenario.spec import spec
@@ -178,6 +179,16 @@ def test_an_error_points_into_the_file(tmp_path: Path, text: str, said: str) -> 
     with pytest.raises(ScenarioError) as error:
         load(tmp_path / "lab.toml")
     assert str(error.value).startswith(f"{tmp_path / 'lab.toml'}{said}")
+
+
+@pytest.mark.parametrize(("link", "at"), [("[[links]]", "3:9: links[0]"), ('[link]\nname = "access"', "4:9: link")])
+def test_what_only_a_run_finds_is_told_of_the_link_as_the_file_writes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str, at: str
+) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(f'duration = "1 s"\n{link}\ntrace = "nowhere"\n[[flows]]\ncc = "reno"\nrtt = "1 s"\n')
+    assert main(["run", str(file), "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"knee: {file}:{at}.trace: the trace")
 
 
 def test_flows_of_one_tunnel_cross_the_same_links(scenario: Make) -> None:

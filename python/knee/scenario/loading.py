@@ -282,10 +282,17 @@ def located(error: ScenarioError) -> ScenarioError:
         return error
     try:
         text = files.read(path, MAX_FILE).decode()
+        key = as_written(error.key, tomllib.loads(text))
     except (OSError, ValueError):
         return error
-    at = _core.place_of(text, error.key)
-    return ScenarioError(error.where, error.key, error.found, error.accepted, at)
+    return ScenarioError(error.where, key, error.found, error.accepted, _core.place_of(text, key))
+
+
+def as_written(key: str, data: Plain) -> str:
+    """A key of a scenario as its file writes it: of the only link ``link`` or ``links[0]``."""
+    if "link" in data:
+        return re.sub(r"^links\[0\]", "link", key)
+    return re.sub(r"^link(?=\.|$)", "links[0]", key) if "links" in data else key
 
 
 def tables(source: str | Path) -> tuple[Plain, Path]:
@@ -399,8 +406,7 @@ def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", o
         return _told_apart(Scenario.model_validate({"name": name} | data), where)
     except ValidationError as error:
         found = refused(error, Scenario)
-        key = re.sub(r"^links\[0\]", "link", found.key) if "link" in data else found.key
-        raise ScenarioError(where, key, found.found, found.accepted) from None
+        raise ScenarioError(where, as_written(found.key, data), found.found, found.accepted) from None
 
 
 def _told_apart(scenario: Scenario, where: str) -> Scenario:
