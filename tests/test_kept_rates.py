@@ -1,4 +1,4 @@
-"""BBRv3 that keeps the rate of before where the queue is too long for its clock, and the remark that says so."""
+"""BBRv3 where the queue is too long for its clocks, and the remark that says so."""
 
 from __future__ import annotations
 
@@ -48,3 +48,16 @@ def test_the_remark_begins_where_three_rounds_and_two_seconds_are_the_interval(p
     """(5 - 2) / 3 s are a round of 1 s, of which 40 ms are the path's: up to 400 packets of 2.4 ms."""
     assert bool(remarks(scenario(packets))) == remarked
     assert not remarks(scenario(packets, "bbr"))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_latecomers_over_tcp_keep_each_others_queue_as_their_rtt(seed: int) -> None:
+    def rtt_ms(cc: str, transport: str, seconds: int) -> float:
+        flow = {"cc": cc, "transport": transport, "rtt": "50 ms", "count": 5, "stagger": "7 s"}
+        told = {"duration": f"{seconds} s", "warmup": f"{seconds - 60} s", "seed": seed, "flows": [flow]}
+        link = {"rate": "40 Mbit/s", "limit": "5000 packets"}
+        return float(knee.run({**told, "link": link}).flows["rtt_p50_ms"].mean())  # type: ignore[arg-type]
+
+    assert rtt_ms("bbr3", "tcp", 90) > 500
+    assert rtt_ms("bbr3", "quic", 90) < 125
+    assert rtt_ms("bbr", "tcp", 150) < 125
