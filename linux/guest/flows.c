@@ -161,6 +161,19 @@ void flows_stop(uint32_t index)
 	flows[index].left = 0;
 }
 
+/* From Linux 6.11 on a kernel forgets the clamp as it learns the size of packets (tcp_measure_rcv_mss). */
+static void clamp_window(const struct flow *flow)
+{
+	int now = 0;
+	socklen_t size = sizeof(now);
+
+	if (!flow->window_clamp)
+		return;
+	getsockopt(flow->receiver, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now, &size);
+	if ((uint64_t)now != flow->window_clamp)
+		set_int(flow->receiver, IPPROTO_TCP, TCP_WINDOW_CLAMP, flow->window_clamp, "TCP_WINDOW_CLAMP");
+}
+
 static void accept_one(uint32_t index)
 {
 	struct flow *flow = &flows[index];
@@ -171,8 +184,7 @@ static void accept_one(uint32_t index)
 	close(flow->receiver);
 	flow->receiver = fd;
 	set_int(fd, SOL_SOCKET, SO_RCVLOWAT, RECEIVE_LOW_WATER, "SO_RCVLOWAT");
-	if (flow->window_clamp)
-		set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, flow->window_clamp, "TCP_WINDOW_CLAMP");
+	clamp_window(flow);
 	watch(fd, EPOLLIN, index, RECEIVER);
 }
 
@@ -180,6 +192,7 @@ static void accept_one(uint32_t index)
 static void receive(uint32_t index)
 {
 	recv(flows[index].receiver, NULL, 1 << 30, MSG_TRUNC | MSG_DONTWAIT);
+	clamp_window(&flows[index]);
 }
 
 static void send_on(uint32_t index)

@@ -75,6 +75,9 @@ impl Model {
     pub(super) fn new(spec: &Spec, own: &[Own], queues: &[OwnQueue]) -> Result<Self, SpecError> {
         let clock = Clock::new(Time::from_nanos(spec.tcp.tick));
         let receive_window = spec.tcp.receive_window.map_or(1 << 40, |bytes| (bytes / u64::from(MSS)).max(1));
+        // A clamped window does not grow beyond that (tcp_grow_window).
+        let window_growth =
+            spec.tcp.receive_window.map_or(spec.tcp.window_growth, |most| most.min(spec.tcp.window_growth));
         let sender_config = sender::Config {
             clock,
             initial_window: spec.tcp.initial_window.max(1),
@@ -83,7 +86,7 @@ impl Model {
             tso_rtt_log: spec.tcp.tso_rtt_log.min(31),
             slow_start_after_idle: spec.tcp.slow_start_after_idle,
             receive_window,
-            window_growth: spec.tcp.window_growth,
+            window_growth,
         };
         let receiver_config = receiver::Config {
             clock,
@@ -91,7 +94,7 @@ impl Model {
             sack_delay: Time::from_nanos(spec.tcp.sack_delay),
             rto_min: Time::from_nanos(spec.tcp.rto_min),
             receive_offload: Time::from_nanos(spec.tcp.receive_offload),
-            window_growth: spec.tcp.window_growth,
+            window_growth,
         };
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
         let mut model = Self {

@@ -174,9 +174,10 @@ class Side:
     def _receiver(self, told: dict[str, Any]) -> Flow:
         sock = _socket()
         self._buffer(sock, _SO_RCVBUFFORCE, told)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _CHUNK)
         if told["clamp"]:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, told["clamp"])
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _CHUNK)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("0.0.0.0", told["port"]))
         sock.listen(1)
@@ -259,6 +260,7 @@ class Side:
             flow.socket, flow.started = accepted, True
             self.by_fd[accepted.fileno()] = flow
             self.poller.register(accepted, select.EPOLLIN)
+            self._clamp(flow)
             return
         try:
             # With MSG_TRUNC the kernel discards the data.
@@ -266,6 +268,14 @@ class Side:
                 self.poller.unregister(flow.socket)
         except BlockingIOError:
             pass
+        self._clamp(flow)
+
+    def _clamp(self, flow: Flow) -> None:
+        # From Linux 6.11 on a kernel forgets it where it learns how much of a packet's memory are data
+        # (tcp_measure_rcv_mss).
+        clamp = flow.told["clamp"]
+        if clamp and flow.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP) != clamp:
+            flow.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, clamp)
 
     def _send(self, flow: Flow, events: int) -> None:
         if events & (select.EPOLLERR | select.EPOLLHUP):
