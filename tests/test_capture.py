@@ -61,7 +61,7 @@ def test_the_simulators_packets_are_tcp_to_tshark(scenario: _Scenario, tmp_path:
 @pytest.mark.packages
 @tshark
 def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scenario: _Scenario, tmp_path: Path) -> None:
-    told = scenario(duration="4 s", link={"rate": "10 Mbit/s", "limit": "20 packets"}, tcp={"receive_window": "1 MB"})
+    told = scenario(duration="4 s", link={"rate": "10 Mbit/s", "limit": "20 packets"}, tcp={"receive_window": "20 MB"})
     told["flows"][0] |= {"bytes": "200100 B"}
     result = knee.run(told, out=tmp_path / "out", report=False, pcap=True)
     capture = tmp_path / "out" / "packets.pcapng"
@@ -69,8 +69,8 @@ def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scena
     # Whole packets are verified; of data packets only the headers are there, which tshark says.
     assert {row["tcp.len"] for row in _read(capture, "tcp.len", only="tcp.checksum.status == 1")} == {"0"}
     assert _count(capture, "tcp.analysis.ack_lost_segment || tcp.analysis.lost_segment") == 0
-    # Linux samples an RTT at the first ACK of a segment, as tshark does; both stand at the sender. An ACK of a
-    # retransmission gives Linux none, and tshark that of the retransmission.
+    # Linux samples an RTT at the first ACK of a segment, as tshark does; both stand at the sender. The window grows all
+    # the time, so that each segment has its own ACK. That of a retransmission gives Linux none, and tshark one.
     for number, flow in enumerate(result.summary["flows"], 1):
         acks = _read(
             capture,
@@ -91,9 +91,9 @@ def test_both_directions_are_there_so_that_wireshark_sees_rtts_and_windows(scena
     for row in blocks:
         edges = zip(row["tcp.options.sack_le"].split(","), row["tcp.options.sack_re"].split(","), strict=True)
         assert all(int(left) < int(right) for left, right in edges)
-    # A window of 10^6 bytes, in steps of the 2^4 bytes that make it fit into 16 bits.
+    # A window of 20 MB, in steps of the 2^9 bytes that make it fit into 16 bits.
     windows = {int(row["tcp.window_size"]) for row in _read(capture, "tcp.window_size", only="tcp.flags.syn == 0")}
-    assert windows == {1_000_000}
+    assert windows == {20_000_000 // 512 * 512}
     # The transfer ends with its last byte, though its last segment is short.
     last = max(int(row["tcp.ack"]) for row in _read(capture, "tcp.ack", only="ip.src == 10.129.0.1"))
     assert last == 200_101
