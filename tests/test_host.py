@@ -300,6 +300,22 @@ def test_a_finite_transfer_and_a_change_of_rate(tmp_path: Path) -> None:
 
 @pytest.mark.running_kernel
 @here
+@pytest.mark.parametrize("window", [23_168, 200_000])
+def test_a_receive_window_limits_a_flow_to_one_of_it_in_each_rtt(window: int) -> None:
+    told = {
+        "duration": "3 s",
+        "warmup": "1 s",
+        "link": {"rate": "100 Mbit/s", "limit": "1000 packets"},
+        "tcp": {"receive_window": f"{window} B"},
+        "flows": [{"cc": "cubic", "rtt": "40 ms"}],
+    }
+    (flow,) = in_time(told).summary["flows"]
+    # Once it was 65,535 bytes, 2.8 times the smaller one.
+    assert 0.85 < flow["goodput_mbps"] / (window * 8 / 0.0403 / 1e6) < 1.02
+
+
+@pytest.mark.running_kernel
+@here
 def test_a_flow_in_the_reverse_direction_over_two_links(tmp_path: Path) -> None:
     told = {
         "duration": "2 s",
