@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! avg := avg + w (q - avg)                       at each arrival; w = 2^-weight_log, q the queue that it finds
-//! avg := avg (1 - w)^m                           instead, after an idle time of m average packets
+//! avg := about avg (1 - w)^m                     instead, after an idle time of m average packets
 //! pb  = max_p (avg - min) / (max - min)          for min <= avg < max; 0 below
 //! pb  = max_p + (1 - max_p) (avg - max) / max    for max <= avg < 2 max, with `gentle`
 //! pb  = 1                                        above
@@ -16,22 +16,23 @@
 //!
 //! Source: Floyd and Jacobson, Random Early Detection Gateways for Congestion Avoidance, 1993; Floyd, Gummadi and
 //! Shenker, Adaptive RED, 2001; `gentle`: Floyd, Recommendation on using the gentle variant of RED, 2000. Integer
-//! average, order of steps, `ecn` and `harddrop` as Linux net/sched/sch_red.c; thresholds and limit by default as in
-//! the example of tc-red(8).
+//! average, order of steps, decay over an idle time, `ecn` and `harddrop` as Linux net/sched/sch_red.c with the table of
+//! iproute2's tc; thresholds and limit by default as in the example of tc-red(8).
 //!
 //! The queue counts in bytes as in Linux, or with `unit = "packets"` as the paper's does: each packet then counts as
 //! one of `avpkt` bytes, so that min = 5000 B with avpkt = 1000 B are 5 packets.
 //!
-//! Departures: the decay over an idle time is the paper's, not Linux's table of powers of two; max_p is a float, not
-//! 32 bits; `gentle` is not in Linux; `max` below `min` counts as equal to it; `nodrop` is not offered; the average is
-//! kept where the limit changes, and the tail goes first, as in `pfifo`. The updates of `adaptive` are made up for at
+//! Departures: max_p is a float, not 32 bits; `gentle` is not in Linux; `max` below `min` counts as equal to it;
+//! `nodrop` is not offered; the average is kept where the limit changes, and the tail goes first, as in `pfifo`. An idle
+//! time begins where the last packet has left a link of the queue's rate. The updates of `adaptive` are made up for at
 //! each call, each with the average at its time: a queue has no timer.
 
 use crate::Entry;
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::{Bytes, Packet, Rng, Time, choice, params};
+use knee_core::convert::truncated_u32;
+use knee_core::{Bytes, Packet, Rate, Rng, Time, choice, params};
 use std::ops::RangeInclusive;
 
 const SIZES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 31);
@@ -109,7 +110,8 @@ struct Red {
     count: Option<u32>,
     /// R.
     drawn: f64,
-    /// Since when nothing is queued.
+    decay: Decay,
+    /// From when on nothing is queued and the link is idle.
     idle_since: Option<Time>,
     next_update: Time,
     fifo: Fifo,
@@ -144,23 +146,56 @@ impl Params {
     }
 }
 
-/// `avg` (1 - 2^-`weight_log`)^`m`, by squaring in 64 bits behind the point.
-fn decayed(avg: u64, weight_log: u32, mut m: u64) -> u64 {
-    if weight_log == 0 && m > 0 {
-        return 0;
-    }
-    let times = |a: u64, b: u64| ((u128::from(a) * u128::from(b)) >> 64) as u64;
-    let mut left = avg;
-    // 1 - 2^-weight_log in units of 2^-64; not read where weight_log is 0, as m is 0 then.
-    let mut factor = 0u64.wrapping_sub(1u64.checked_shl(64 - weight_log).unwrap_or(0));
-    while m > 0 && left > 0 {
-        if m % 2 == 1 {
-            left = times(left, factor);
+/// How the average falls over an idle time (`red_calc_qavg_from_idle_time`): by powers of two from a table over cells of
+/// 2^`cell_log` microseconds, and along a line to a half before the first of them.
+#[derive(Clone)]
+struct Decay {
+    cell_log: u32,
+    table: [u8; 256],
+}
+
+impl Decay {
+    /// Greatest power in the table.
+    const MOST: f64 = 31.0;
+    /// Units of tc's clock in a microsecond. Linux counts microseconds, so the table falls by as much too slowly.
+    const TICKS: f64 = 15.625;
+
+    /// As `tc_red_eval_idle_damping` of iproute2, for average packets of `avpkt` at `rate`.
+    fn new(weight_log: u32, avpkt: Bytes, rate: Rate) -> Self {
+        let packet = (avpkt.0 as f64 * 8e6 / rate.as_bps().max(1) as f64 * Self::TICKS).trunc().max(1.0);
+        let fall = minus_ln_one_less(weight_log) / packet;
+        let cell_log = (0..32).find(|log| Self::MOST / fall / f64::from(1u32 << log) < 512.0).unwrap_or(31);
+        let mut table = [31; 256];
+        for (i, power) in (0u32..255).zip(&mut table) {
+            let at = f64::from(i) * f64::from(1u32 << cell_log) * fall;
+            *power = if i == 0 { 0 } else { truncated_u32(at.min(Self::MOST)) as u8 };
         }
-        factor = times(factor, factor);
-        m /= 2;
+        Self { cell_log, table }
     }
-    left
+
+    /// `avg` after being idle for this long.
+    fn over(&self, avg: u64, idle: Time) -> u64 {
+        let us = idle.as_micros().min(255 << self.cell_log);
+        let power = self.table[(us >> self.cell_log) as usize & 255];
+        if power > 0 {
+            return avg >> power;
+        }
+        avg - (u128::from(avg) * u128::from(us) >> self.cell_log).min(u128::from(avg / 2)) as u64
+    }
+}
+
+/// -ln(1 - 2^-`log`), by its series: the same bits everywhere.
+fn minus_ln_one_less(log: u32) -> f64 {
+    if log == 0 {
+        return f64::INFINITY;
+    }
+    let x = 1.0 / 2f64.powi(log.min(1000) as i32);
+    let (mut sum, mut power) = (0.0, 1.0);
+    for k in 1..=64 {
+        power *= x;
+        sum += power / f64::from(k);
+    }
+    sum
 }
 
 impl Red {
@@ -171,6 +206,7 @@ impl Red {
             max_p: params.probability,
             count: None,
             drawn: 0.0,
+            decay: Decay::new(params.weight_log, params.avpkt, init.rate),
             idle_since: Some(Time::ZERO),
             next_update: ADAPT_INTERVAL,
             fifo: Fifo::new(init),
@@ -179,22 +215,23 @@ impl Red {
         }
     }
 
+    /// For how long the link has been idle.
+    fn idle_for(&self, now: Time) -> Option<Time> {
+        self.idle_since.filter(|since| *since <= now).map(|since| now - since)
+    }
+
     /// The average queue in units of 2^-weight_log bytes, were it looked at now.
     fn avg_at(&self, now: Time) -> u64 {
-        match self.idle_since {
-            None => self.avg,
-            Some(since) => {
-                let m = self.bound.rate().bytes_in(now.saturating_sub(since)).0 / self.params.avpkt.0;
-                decayed(self.avg, self.params.weight_log, m)
-            }
-        }
+        self.idle_for(now).map_or(self.avg, |idle| self.decay.over(self.avg, idle))
     }
 
     /// Takes the queue that an arrival finds into the average.
     fn sample(&mut self, now: Time) {
-        if self.idle_since.is_some() {
-            self.avg = self.avg_at(now);
-            self.idle_since = None;
+        let idle = self.idle_for(now).is_some();
+        let decayed = self.avg_at(now);
+        self.idle_since = None;
+        if idle {
+            self.avg = decayed;
         } else {
             let queue = if self.params.unit == Unit::Packets {
                 self.fifo.len() * self.params.avpkt.0
@@ -245,10 +282,10 @@ impl Red {
         Action::Early
     }
 
-    /// Notes that nothing is queued, if so.
-    fn note_idle(&mut self, now: Time) {
+    /// Notes that the link is idle from a time on, if nothing is queued.
+    fn note_idle(&mut self, from: Time) {
         if self.fifo.is_empty() && self.idle_since.is_none() {
-            self.idle_since = Some(now);
+            self.idle_since = Some(from);
         }
     }
 }
@@ -280,7 +317,8 @@ impl Queue for Red {
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         self.catch_up(cx.now);
         let packet = self.fifo.pop()?;
-        self.note_idle(cx.now);
+        let takes = self.bound.rate().time_for(Bytes(self.fifo.wire_size(&packet)));
+        self.note_idle(cx.now.saturating_add(takes));
         Some(packet)
     }
 
@@ -290,11 +328,6 @@ impl Queue for Red {
 
     fn resize(&mut self, to: Resize, cx: &mut Context) {
         self.catch_up(cx.now);
-        // Packets that could have left while idle are counted at the rate there was.
-        if matches!(to, Resize::Rate(rate) if rate != self.bound.rate()) && self.idle_since.is_some() {
-            self.avg = self.avg_at(cx.now);
-            self.idle_since = Some(cx.now);
-        }
         self.bound = self.bound.resized(to);
         self.fifo.shrink(&self.bound, cx);
         self.note_idle(cx.now);
@@ -364,19 +397,34 @@ mod tests {
         assert_eq!(q.avg >> 1, 500);
     }
 
+    /// tc's table for 1000 bytes at 10 Mbit/s and w = 1/512: a packet takes 12,500 ticks, a cell is 2^19 us, and the power
+    /// is one from the 13th on, since -ln(1 - 1/512) 12 2^19 / 12,500 = 0.9840.
     #[test]
-    fn over_an_idle_time_the_average_decays_as_if_packets_had_left() {
-        // 3 ms at 8 Mbit/s are three packets of 1000 bytes: 64,000 (3/4)^3 = 27,000.
-        let mut q = queue(&[("weight_log", Value::Count(2))]);
-        q.avg = 64_000 << 2;
-        q.idle_since = Some(Time::from_millis(10));
-        q.sample(Time::from_millis(13));
-        assert!((q.avg as i64 - (27_000 << 2)).abs() <= 3, "{}", q.avg);
-        assert_eq!(decayed(1 << 40, 9, 0), 1 << 40);
-        assert_eq!(decayed(1 << 40, 9, 1 << 40), 0);
-        assert_eq!(decayed(7, 0, 1), 0);
-        // (511/512)^355 = 0.49955.
-        assert!((decayed(1_000_000, 9, 355) as i64 - 499_550).abs() < 20);
+    fn over_an_idle_time_the_average_falls_as_in_linux() {
+        let decay = Decay::new(9, Bytes(1000), Rate::from_mbps(10));
+        assert_eq!((decay.cell_log, decay.table[12], decay.table[13], decay.table[255]), (19, 0, 1, 31));
+        let over = |ms| decay.over(1 << 20, Time::from_millis(ms));
+        assert_eq!(over(0), 1 << 20);
+        // Along a line: 131,072 of 524,288 us.
+        assert_eq!(decay.over(1 << 20, Time::from_micros(1 << 17)), 3 << 18);
+        assert_eq!((over(263), over(6_000), over(6_900)), (1 << 19, 1 << 19, 1 << 19));
+        // 38 cells: 3.119.
+        assert_eq!((over(20_000), over(1 << 40)), (1 << 17, 0));
+        assert!((minus_ln_one_less(1) - 2f64.ln()).abs() < 1e-15);
+        assert_eq!(Decay::new(0, Bytes(1000), Rate::from_mbps(10)).over(7, Time::from_millis(1)), 0);
+    }
+
+    #[test]
+    fn an_idle_time_begins_where_the_last_packet_has_left() {
+        // 1500 bytes at 8 Mbit/s take 1.5 ms; what comes before that finds an empty queue, not an idle link.
+        let mut q = standing(60_000, &[]);
+        let mut cx = Context { now: Time::from_millis(10), ..Context::default() };
+        assert!(q.dequeue(&mut cx).is_some());
+        assert_eq!(q.idle_for(Time::from_micros(11_499)), None);
+        assert_eq!(q.idle_for(Time::from_micros(12_500)), Some(Time::from_millis(1)));
+        let before = q.avg;
+        q.sample(Time::from_micros(11_499));
+        assert_eq!(q.avg, before - (before >> 9));
     }
 
     #[test]

@@ -247,15 +247,17 @@ def _red(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
 
 
 def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, bytes]:
-    """How the average queue decays while the link is idle: the power of two by which it shrinks, by cells of time.
+    """How the average queue decays while the link is idle, as tc says it (tc_red_eval_idle_damping of iproute2).
 
-    Each packet that could have left makes it (1 - 2^-weight_log) times what it was.
+    Returns:
+        The logarithm of a cell of time, and the power of two by which the average has shrunk after each number of cells.
     """
-    packet_us = average * 8e6 / rate_bps
-    per_us = (-math.log2(1 - 2.0**-weight_log) if weight_log else 31) / packet_us
-    cell_log = next((log for log in range(32) if 31 / per_us / 2**log < 255), 31)
-    table = [min(31, round((i << cell_log) * per_us)) for i in range(255)]
-    return cell_log, bytes([*table, 31])
+    # In units of tc's clock, 64 ns, though Linux counts microseconds.
+    packet = max(1, math.trunc(average * 8e6 / rate_bps * 15.625))
+    fall = -math.log1p(-(2.0**-weight_log)) / packet if weight_log else math.inf
+    cell_log = next((log for log in range(32) if 31 / fall / 2**log < 512), 31)
+    table = [0, *(math.trunc(min(31, (i << cell_log) * fall)) for i in range(1, 255)), 31]
+    return cell_log, bytes(table)
 
 
 def _cocoa(params: Params, limit: Limit | None, rate_bps: int) -> bytes:
