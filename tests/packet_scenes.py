@@ -43,6 +43,13 @@ SCENES: dict[str, dict[str, Any]] = {
         "changes": [{"at": "500 ms", "link": "bottleneck", "loss": 0.0}],
         "link": {**_LINK, "loss": 1.0},
     },
+    # What comes again offers no ECN (RFC 3168, 6.1.1.1).
+    "ecn-lost-handshake": {
+        "duration": "2 s",
+        "flows": [{**_FLOW, "cc": "reno", "ecn": True, "bytes": "60 kB"}],
+        "changes": [{"at": "500 ms", "link": "bottleneck", "loss": 0.0}],
+        "link": {**_LINK, "loss": 1.0, "queue": "fq_codel", "queue_params": {"ecn": True, "ce_threshold": "2.7 ms"}},
+    },
     "backoff": {
         "duration": "5 s",
         "flows": [{**_FLOW, "cc": "reno", "traffic": {"kind": "bursts", "burst": "60 kB", "period": "1900 ms"}}],

@@ -12,7 +12,7 @@ from packet_scenes import SCENES, captured, recorded, streams
 #: How far a packet may be from the kernel's, ms: its stacks, devices and switch take 0.3 to 0.6 in real time. After a
 #: timeout it is as late as the wheel of timers has it, which counts 32 ms from 252 on.
 APART, APART_AFTER_TIMEOUTS = 5.0, 40.0
-TIMEOUTS = {"outage", "lost-handshake", "backoff"}
+TIMEOUTS = {"outage", "lost-handshake", "ecn-lost-handshake", "backoff"}
 #: Packets of the last milliseconds that one of both may lack.
 AT_THE_END = 4
 
@@ -37,5 +37,7 @@ def test_each_scene_is_recorded_and_has_what_it_is_for() -> None:
     assert any(each.sacks for each in seen["tail-loss"])
     assert any("E" in each.flags for each in seen["ecn"] if not each.sent)
     assert sum("S" in each.flags for each in seen["lost-handshake"] if each.sent) == 2
+    assert [each.flags for each in seen["ecn-lost-handshake"] if "S" in each.flags] == ["SEC", "S", "S"]
+    assert not any("E" in each.flags for each in seen["ecn-lost-handshake"] if each.us > 1_100_000)
     # Of a window of 32 segments no more are ever under way.
     assert max(each.seq + each.payload - 1 for each in sent["window-full"] if each.us < 120_000) <= 2 * 46_336

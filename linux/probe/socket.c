@@ -56,6 +56,8 @@ static void look_at_phase(struct sock *sk, struct probe_flow *flow, bool first)
 	probe_row_event(probe_now(), flow - probe.flows, KNEE_NOBODY, KNEE_EVENT_PHASE, phase, cwnd);
 }
 
+static void hook(struct probe_flow *flow, struct sock *sk);
+
 /* The connection is established. */
 static void init(struct sock *sk)
 {
@@ -63,6 +65,9 @@ static void init(struct sock *sk)
 
 	if (flow->real->init)
 		flow->real->init(sk);
+	/* Without ECN, dctcp has put another in its place. */
+	if (inet_csk(sk)->icsk_ca_ops != &flow->ops)
+		hook(flow, sk);
 	flow->ready = true;
 	look_at_phase(sk, flow, true);
 }
@@ -138,6 +143,17 @@ static void set_state(struct sock *sk, u8 state)
 	}
 }
 
+/* Puts the copy of a socket's algorithm in its place. */
+static void hook(struct probe_flow *flow, struct sock *sk)
+{
+	flow->real = inet_csk(sk)->icsk_ca_ops;
+	flow->ops = *flow->real;
+	flow->ops.init = init;
+	flow->ops.pkts_acked = pkts_acked;
+	flow->ops.set_state = set_state;
+	inet_csk(sk)->icsk_ca_ops = &flow->ops;
+}
+
 /* Starts to watch; the socket's algorithm can no longer change. */
 int probe_socket_watch(const struct knee_flow *told)
 {
@@ -171,12 +187,7 @@ int probe_socket_watch(const struct knee_flow *told)
 	flow->ect1 = told->ect1;
 	probe.l4s |= flow->ect1;
 	flow->rtt_min_us = flow->all_rtt_min_us = U32_MAX;
-	flow->real = inet_csk(sk)->icsk_ca_ops;
-	flow->ops = *flow->real;
-	flow->ops.init = init;
-	flow->ops.pkts_acked = pkts_acked;
-	flow->ops.set_state = set_state;
-	inet_csk(sk)->icsk_ca_ops = &flow->ops;
+	hook(flow, sk);
 out:
 	release_sock(sk);
 	sockfd_put(socket);

@@ -11,8 +11,8 @@
 //!
 //! Departures from the RFC, all as Linux does: packets are counted, not bytes; an alpha below 2^g/1024 drops to zero
 //! rather than staying there for want of resolution; the integer fraction is rounded down.
-//! Departures from Linux: no fall-back to Reno, since ECN is always granted here; no path change on persistent
-//! congestion (PLB, off by default there).
+//! Departures from Linux: where ECN was not granted, since the first SYN was lost, it goes on without marks, which is
+//! what Linux's fall-back to Reno does; no path change on persistent congestion (PLB, off by default there).
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CLASSIC_EDGES, CLASSIC_PHASES};

@@ -108,8 +108,10 @@ impl<'a> Flow<'a> {
     /// answered.
     fn on_syn(&mut self, at: Time, packet: &Packet) {
         // RFC 3168, 6.1.1: ECE and CWR offer ECN; RFC 9768, 3.1.1: with AE, accurate feedback.
+        // What is sent again offers none (RFC 3168, 6.1.1.1).
         let offer = match (self.codepoint, self.accurate) {
             (0, _) => 0,
+            _ if !self.syns.is_empty() => 0,
             (_, false) => Packet::ECE | Packet::CWR,
             (_, true) => Packet::ACE,
         };
@@ -161,6 +163,10 @@ impl<'a> Flow<'a> {
     fn on_ack(&mut self, at: Time, ack: &Packet, next: u64, tsecr: u32, blocks: &[Range]) {
         if ack.has(Packet::SYN) {
             assert_eq!((ack.size, blocks.len()), (SYN_SIZE, 0));
+            // Where the first SYN did not arrive, nobody has offered ECN, and there is none.
+            if self.syns.len() > 1 && ack.flags & Packet::ACE == 0 {
+                (self.codepoint, self.accurate, self.handshake) = (0, false, 0);
+            }
             // RFC 3168, 6.1.1: ECE accepts; RFC 9768, Table 2: so do other flags, which say with which codepoint the
             // SYN came, that of congestion among them.
             let accepted: &[u8] = match (self.codepoint, self.accurate, self.handshake) {

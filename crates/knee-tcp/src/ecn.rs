@@ -75,6 +75,11 @@ impl Ecn {
         accept | self.handshake
     }
 
+    /// True if the flags of a SYN offer ECN, or those of a SYN-ACK accept it.
+    pub const fn is_in_handshake(flags: u8) -> bool {
+        flags & (Packet::ECE | Packet::CWR | Packet::AE) != 0
+    }
+
     /// True if ACKs carry a counter of marks.
     pub const fn is_accurate(self) -> bool {
         matches!(self.feedback, Feedback::Accurate)

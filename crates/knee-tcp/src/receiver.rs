@@ -136,6 +136,8 @@ pub struct Receiver {
     ts_recent: u32,
     quick_acks: u8,
     ack_now: bool,
+    /// A SYN has come.
+    is_asked: bool,
     ecn: Ecn,
     /// ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and accurate ECN:
     /// while the last packet was marked.
@@ -176,6 +178,7 @@ impl Receiver {
             ato: Time::ZERO,
             last_arrival: Time::MAX,
             ack_now: false,
+            is_asked: false,
             delayed: Timer::OFF,
             compressed_at: Time::MAX,
             ecn,
@@ -190,6 +193,15 @@ impl Receiver {
     /// Misbehaves from now on, before anything has arrived.
     pub fn misbehave(&mut self, how: Misbehaviour) {
         self.disorder.get_or_insert_default().misbehaviour = Some(Box::new(how));
+    }
+
+    /// Takes a SYN: where the first does not offer ECN, none is used. Returns whether it is.
+    pub const fn hear_syn(&mut self, syn: &Packet) -> bool {
+        if !self.is_asked && !Ecn::is_in_handshake(syn.flags) {
+            self.ecn = Ecn::OFF;
+        }
+        self.is_asked = true;
+        self.ecn.is_on()
     }
 
     /// How its connection uses ECN.

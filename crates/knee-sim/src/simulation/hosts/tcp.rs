@@ -8,6 +8,7 @@ use knee_core::packet::{MSS, MTU};
 use knee_core::{Packet, Payload, Rate, Rng, Seq, Time};
 use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
+use knee_tcp::ecn::Ecn;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::Reply;
 use knee_tcp::sender::{AckInfo, Outgoing, Sender};
@@ -42,6 +43,9 @@ impl HostPair<'_, TcpEnds> {
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= 1;
+        if !self.ends.receiver.hear_syn(packet) && self.half.is_some() {
+            self.ends.sender.ecn = Ecn::OFF;
+        }
         let flags = Packet::ACK | Packet::SYN | self.ends.receiver.ecn().of_syn_ack(packet);
         let Payload::Data { tsval: tsecr, .. } = packet.payload else { panic!("no SYN: {packet:?}") };
         let answer = Reply { seq: 0, tsecr, flags }.packet(self.i, at.now);
@@ -136,7 +140,13 @@ impl HostPair<'_, TcpEnds> {
         let now = at.now;
         self.stores.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
-        let flags = Packet::SYN | self.ends.sender.ecn.of_syn();
+        // What drops a SYN may do so for its offer of ECN (tcp_ecn_clear_syn).
+        //= RFC 3168, 6.1.1.1
+        //# Therefore, a host that receives no reply to an ECN-setup SYN within the normal SYN retransmission timeout
+        //# interval MAY resend the SYN and any subsequent SYN retransmissions with CWR and ECE cleared.
+        let again = now > self.record.syn_at;
+        let ecn = self.ends.sender.ecn;
+        let flags = Packet::SYN | if again { ecn.handshake } else { ecn.of_syn() };
         out.data(Packet { at: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1, at);
     }
 
@@ -145,7 +155,7 @@ impl HostPair<'_, TcpEnds> {
     #[expect(clippy::inline_always, reason = "with every ACK")]
     pub(in crate::simulation) fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
         if flags & Packet::SYN != 0 {
-            return self.establish(payload, at, out);
+            return self.establish(payload, flags, at, out);
         }
         let now = at.now;
         let rtt = match payload {
@@ -185,9 +195,12 @@ impl HostPair<'_, TcpEnds> {
     }
 
     #[cold]
-    fn establish(&mut self, answer: Payload, at: At<'_>, out: &mut impl Outbox) {
+    fn establish(&mut self, answer: Payload, flags: u8, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.sender.established() {
             return;
+        }
+        if !Ecn::is_in_handshake(flags) {
+            self.ends.sender.ecn = Ecn::OFF;
         }
         let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
         let rtt = self.ends.sender.answer_to_syn(self.record.syn_at, tsecr, at.now);
