@@ -51,7 +51,7 @@ static void init(struct sock *sk)
 
 	if (flow->real->init)
 		flow->real->init(sk);
-	/* Without ECN, dctcp has put another in its place, which reduces as dctcp does on losses: both halve the window. */
+	/* Without ECN, dctcp has put another in its place. Both halve the window on a loss. */
 	inet_csk(sk)->icsk_ca_ops = &flow->ops;
 	connection = kzalloc(sizeof(*connection), GFP_ATOMIC);
 	if (!connection) {

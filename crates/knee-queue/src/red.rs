@@ -16,22 +16,22 @@
 //!
 //! Source: Floyd and Jacobson, Random Early Detection Gateways for Congestion Avoidance, 1993; Floyd, Gummadi and
 //! Shenker, Adaptive RED, 2001; `gentle`: Floyd, Recommendation on using the gentle variant of RED, 2000. Integer
-//! average, order of steps, decay over an idle time, `ecn` and `harddrop` as Linux net/sched/sch_red.c with the table of
-//! iproute2's tc; thresholds and limit by default as in the example of tc-red(8).
+//! average, order of steps, decay over an idle time, `ecn` and `harddrop` as Linux net/sched/sch_red.c with the table
+//! of iproute2's tc; thresholds and limit by default as in the example of tc-red(8).
 //!
 //! The queue counts in bytes as in Linux, or with `unit = "packets"` as the paper's does: each packet then counts as
 //! one of `avpkt` bytes, so that min = 5000 B with avpkt = 1000 B are 5 packets.
 //!
 //! Departures: max_p is a float, not 32 bits; `gentle` is not in Linux; `max` below `min` counts as equal to it;
-//! `nodrop` is not offered; the average is kept where the limit changes, and the tail goes first, as in `pfifo`. An idle
-//! time begins where the last packet has left a link of the queue's rate. The updates of `adaptive` are made up for at
-//! each call, each with the average at its time: a queue has no timer.
+//! `nodrop` is not offered; the average is kept where the limit changes, and the tail goes first, as in `pfifo`. An
+//! idle time begins where the last packet has left a link of the queue's rate. The updates of `adaptive` are made up
+//! for at each call, each with the average at its time: a queue has no timer.
 
 use crate::Entry;
 use crate::bound::Bound;
 use crate::fifo::Fifo;
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::convert::truncated_u32;
+use knee_core::convert::{index, truncated_u32};
 use knee_core::{Bytes, Packet, Rate, Rng, Time, choice, params};
 use std::ops::RangeInclusive;
 
@@ -146,12 +146,12 @@ impl Params {
     }
 }
 
-/// How the average falls over an idle time (`red_calc_qavg_from_idle_time`): by powers of two from a table over cells of
-/// 2^`cell_log` microseconds, and along a line to a half before the first of them.
+/// How the average falls over an idle time (`red_calc_qavg_from_idle_time`): by powers of two from a table over cells
+/// of 2^`cell_log` microseconds, and along a line to a half before the first of them.
 #[derive(Clone)]
 struct Decay {
     cell_log: u32,
-    table: [u8; 256],
+    table: [u32; 256],
 }
 
 impl Decay {
@@ -168,7 +168,7 @@ impl Decay {
         let mut table = [31; 256];
         for (i, power) in (0u32..255).zip(&mut table) {
             let at = f64::from(i) * f64::from(1u32 << cell_log) * fall;
-            *power = if i == 0 { 0 } else { truncated_u32(at.min(Self::MOST)) as u8 };
+            *power = if i == 0 { 0 } else { truncated_u32(at.min(Self::MOST)) };
         }
         Self { cell_log, table }
     }
@@ -176,11 +176,13 @@ impl Decay {
     /// `avg` after being idle for this long.
     fn over(&self, avg: u64, idle: Time) -> u64 {
         let us = idle.as_micros().min(255 << self.cell_log);
-        let power = self.table[(us >> self.cell_log) as usize & 255];
+        let power = self.table[index(us >> self.cell_log).min(255)];
         if power > 0 {
             return avg >> power;
         }
-        avg - (u128::from(avg) * u128::from(us) >> self.cell_log).min(u128::from(avg / 2)) as u64
+        // Along a line: to a half within half a cell.
+        let fallen = (u128::from(avg) * u128::from(us)) >> self.cell_log;
+        avg - u64::try_from(fallen).map_or(avg / 2, |fallen| fallen.min(avg / 2))
     }
 }
 
@@ -189,7 +191,7 @@ fn minus_ln_one_less(log: u32) -> f64 {
     if log == 0 {
         return f64::INFINITY;
     }
-    let x = 1.0 / 2f64.powi(log.min(1000) as i32);
+    let x = (0..log).fold(1.0, |x, _| x / 2.0);
     let (mut sum, mut power) = (0.0, 1.0);
     for k in 1..=64 {
         power *= x;
@@ -397,8 +399,8 @@ mod tests {
         assert_eq!(q.avg >> 1, 500);
     }
 
-    /// tc's table for 1000 bytes at 10 Mbit/s and w = 1/512: a packet takes 12,500 ticks, a cell is 2^19 us, and the power
-    /// is one from the 13th on, since -ln(1 - 1/512) 12 2^19 / 12,500 = 0.9840.
+    /// tc's table for 1000 bytes at 10 Mbit/s and w = 1/512: a packet takes 12,500 ticks, a cell is 2^19 us, and the
+    /// power is one from the 13th on, since -ln(1 - 1/512) 12 2^19 / 12,500 = 0.9840.
     #[test]
     fn over_an_idle_time_the_average_falls_as_in_linux() {
         let decay = Decay::new(9, Bytes(1000), Rate::from_mbps(10));
@@ -410,7 +412,7 @@ mod tests {
         assert_eq!((over(263), over(6_000), over(6_900)), (1 << 19, 1 << 19, 1 << 19));
         // 38 cells: 3.119.
         assert_eq!((over(20_000), over(1 << 40)), (1 << 17, 0));
-        assert!((minus_ln_one_less(1) - 2f64.ln()).abs() < 1e-15);
+        assert!((minus_ln_one_less(1) - std::f64::consts::LN_2).abs() < 1e-15);
         assert_eq!(Decay::new(0, Bytes(1000), Rate::from_mbps(10)).over(7, Time::from_millis(1)), 0);
     }
 

@@ -250,7 +250,7 @@ def _idle_decay(weight_log: int, average: int, rate_bps: int) -> tuple[int, byte
     """How the average queue decays while the link is idle, as tc says it (tc_red_eval_idle_damping of iproute2).
 
     Returns:
-        The logarithm of a cell of time, and the power of two by which the average has shrunk after each number of cells.
+        The logarithm of a cell of time, and the power of two by which the average has shrunk, by the number of cells.
     """
     # In units of tc's clock, 64 ns, though Linux counts microseconds.
     packet = max(1, math.trunc(average * 8e6 / rate_bps * 15.625))
