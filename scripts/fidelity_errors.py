@@ -115,6 +115,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=6, help="variants of each network")
     parser.add_argument("--ground", default="uml")
+    parser.add_argument("--target", type=Path, help="cargo's folder of an earlier run, which saves minutes")
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         copy, known = Path(folder) / "knee", Path(folder) / "kernel"
@@ -122,7 +123,7 @@ def main(words: Sequence[str] | None = None) -> None:
         runs = [str(asked.networks), str(asked.seed), str(asked.runs), asked.ground, str(known)]
 
         def judged() -> tuple[dict[int, bool], dict[int, object]]:
-            _build(copy, Path(folder) / "target")
+            _build(copy, asked.target or Path(folder) / "target")
             code = f"import sys; sys.path.insert(0, {str(copy / 'python')!r})\n{_JUDGE}"
             done = subprocess.run([sys.executable, "-c", code, *runs], stdout=subprocess.PIPE, check=True)
             found: tuple[dict[int, bool], dict[int, object]] = pickle.loads(done.stdout)
