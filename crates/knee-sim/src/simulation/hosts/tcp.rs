@@ -140,10 +140,7 @@ impl HostPair<'_, TcpEnds> {
         let now = at.now;
         self.stores.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
-        // What drops a SYN may do so for its offer of ECN (tcp_ecn_clear_syn).
-        //= RFC 3168, 6.1.1.1
-        //# Therefore, a host that receives no reply to an ECN-setup SYN within the normal SYN retransmission timeout
-        //# interval MAY resend the SYN and any subsequent SYN retransmissions with CWR and ECE cleared.
+        // RFC 3168, 6.1.1.1: what drops a SYN may do so for its offer of ECN (tcp_ecn_clear_syn).
         let again = now > self.record.syn_at;
         let ecn = self.ends.sender.ecn;
         let flags = Packet::SYN | if again { ecn.handshake } else { ecn.of_syn() };
