@@ -1,4 +1,6 @@
-"""Which deliberate errors of a packet or a timer random networks notice: ``scripts/fidelity_errors.py 60 --seed 5``.
+"""Plants errors of a packet or a timer in the core, and counts the random networks that notice each.
+
+``scripts/fidelity_errors.py 60 --seed 5``
 
 Each error of :data:`ERRORS` is put into a copy of the sources, the core is built anew, and the networks run in its
 simulator; a kernel (ground uml) runs each of them once, in all variants. Printed are, for each error, the networks that

@@ -43,7 +43,7 @@ SCENES: dict[str, dict[str, Any]] = {
         "changes": [{"at": "500 ms", "link": "bottleneck", "loss": 0.0}],
         "link": {**_LINK, "loss": 1.0},
     },
-    # What comes again offers no ECN (RFC 3168, 6.1.1.1).
+    # The second SYN offers no ECN (RFC 3168, 6.1.1.1).
     "ecn-lost-handshake": {
         "duration": "2 s",
         "flows": [{**_FLOW, "cc": "reno", "ecn": True, "bytes": "60 kB"}],

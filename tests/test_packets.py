@@ -39,5 +39,5 @@ def test_each_scene_is_recorded_and_has_what_it_is_for() -> None:
     assert sum("S" in each.flags for each in seen["lost-handshake"] if each.sent) == 2
     assert [each.flags for each in seen["ecn-lost-handshake"] if "S" in each.flags] == ["SEC", "S", "S"]
     assert not any("E" in each.flags for each in seen["ecn-lost-handshake"] if each.us > 1_100_000)
-    # Of a window of 32 segments no more are ever under way.
+    # No more than 32 segments are ever under way.
     assert max(each.seq + each.payload - 1 for each in sent["window-full"] if each.us < 120_000) <= 2 * 46_336

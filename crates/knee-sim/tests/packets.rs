@@ -108,7 +108,7 @@ impl<'a> Flow<'a> {
     /// answered.
     fn on_syn(&mut self, at: Time, packet: &Packet) {
         // RFC 3168, 6.1.1: ECE and CWR offer ECN; RFC 9768, 3.1.1: with AE, accurate feedback.
-        // What is sent again offers none (RFC 3168, 6.1.1.1).
+        // A SYN that is sent again offers none (RFC 3168, 6.1.1.1).
         let offer = match (self.codepoint, self.accurate) {
             (0, _) => 0,
             _ if !self.syns.is_empty() => 0,

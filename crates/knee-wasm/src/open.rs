@@ -86,7 +86,7 @@ fn controls(file: &Table, link: &LinkSpec) -> Result<(u64, u64), String> {
 
 /// The flows of a file.
 struct Sent {
-    /// Of each single flow, the number of its table.
+    /// The number of each single flow's table.
     groups: Vec<usize>,
     /// Tables with video calls.
     calls: Vec<usize>,

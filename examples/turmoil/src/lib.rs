@@ -1,7 +1,7 @@
 //! Links and queues of knee's between two hosts of a turmoil simulation, in place of its random latencies.
 //!
-//! turmoil holds each datagram until knee's network has carried it. What the network drops is held for ever, which a
-//! host cannot tell from a loss. TCP of turmoil's is not carried: it has no retransmissions.
+//! turmoil holds each datagram until knee's network has carried it, and for ever one that the network drops, which a
+//! host cannot tell from a loss. Its TCP is not carried: it has no retransmissions.
 
 use knee_test::{Ecn, Error, Net, Port, Time};
 use std::collections::BTreeSet;
