@@ -10,6 +10,8 @@ agree with the kernel, and those that did so without the error and do not with i
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import pickle
 import shutil
 import subprocess
@@ -18,6 +20,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from knee.scenario import from_dict
+from knee.study import batch
+from knee.study.fidelity.networks import compare, draw
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -79,35 +85,43 @@ ERRORS = (
     ),
 )
 
-#: What runs networks in a core: the networks that agree, and those whose figures moved, by number.
-_JUDGE = """
-import pickle, sys
-from knee.scenario import from_dict
-from knee.study import batch
-from knee.study.fidelity.networks import compare, draw
-from pathlib import Path
 
-count, seed, runs, ground, known = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], Path(sys.argv[5])
+Found = tuple[dict[int, bool], dict[int, tuple[compare.Run, ...]]]
 
-def measured(ground):
-    jobs = [
-        batch.Job(f"{i}/{v}", from_dict(compare.moved(data, scenarios[i], v)), ground)
-        for i, data in networks.items() for v in range(runs)
-    ]
-    refused = {}
-    note = lambda job, error: refused.setdefault(int(job.name.split("/")[0]), str(error))
-    done = batch.results(jobs, compare.measure, refused=note, failed=note)
-    each = {i: tuple(done[k * runs:(k + 1) * runs]) for k, i in enumerate(networks)}
-    return {i: run for i, run in each.items() if i not in refused}
 
-networks = dict(enumerate(draw.networks(count, seed), 1))
-scenarios = {i: from_dict(data) for i, data in networks.items()}
-if not known.exists():
-    known.write_bytes(pickle.dumps(measured(ground)))
-other, sim = pickle.loads(known.read_bytes()), measured("sim")
-both = [compare.Network(i, networks[i], scenarios[i], sim[i], other[i]) for i in networks if i in sim and i in other]
-sys.stdout.buffer.write(pickle.dumps(({each.number: each.agrees for each in both}, sim)))
-"""
+def judge(asked: argparse.Namespace, known: Path) -> Found:
+    """Runs the networks in the simulator of the core that is imported, and on the kernel unless ``known`` has that.
+
+    Returns:
+        By number, whether a network agrees, and its figures in the simulator.
+    """
+    networks = dict(enumerate(draw.networks(asked.networks, asked.seed), 1))
+    scenarios = {number: from_dict(data) for number, data in networks.items()}
+
+    def measured(ground: str) -> dict[int, tuple[compare.Run, ...]]:
+        jobs = [
+            batch.Job(f"{number}/{run}", from_dict(compare.moved(data, scenarios[number], run)), ground)
+            for number, data in networks.items()
+            for run in range(asked.runs)
+        ]
+        lacks: set[int] = set()
+
+        def note(job: batch.Job, _: Exception) -> None:
+            lacks.add(int(job.name.split("/")[0]))
+
+        done = iter(batch.results(jobs, compare.measure, refused=note, failed=note))
+        each = {number: tuple(run for run in itertools.islice(done, asked.runs) if run) for number in networks}
+        return {number: runs for number, runs in each.items() if number not in lacks}
+
+    if not known.exists():
+        known.write_bytes(pickle.dumps(measured(asked.ground)))
+    other, sim = pickle.loads(known.read_bytes()), measured("sim")
+    both = sorted(sim.keys() & other.keys())
+    agree = {
+        number: compare.Network(number, networks[number], scenarios[number], sim[number], other[number]).agrees
+        for number in both
+    }
+    return agree, sim
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -118,17 +132,21 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=6, help="variants of each network")
     parser.add_argument("--ground", default="uml")
     parser.add_argument("--target", type=Path, help="cargo's folder of an earlier run, which saves minutes")
+    parser.add_argument("--known", type=Path, help=argparse.SUPPRESS)
+    words = sys.argv[1:] if words is None else words
     asked = parser.parse_args(words)
+    if asked.known is not None:
+        sys.stdout.buffer.write(pickle.dumps(judge(asked, asked.known)))
+        return
     with tempfile.TemporaryDirectory() as folder:
         copy, known = Path(folder) / "knee", Path(folder) / "kernel"
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
-        runs = [str(asked.networks), str(asked.seed), str(asked.runs), asked.ground, str(known)]
+        again = [sys.executable, __file__, *words, "--known", str(known)]
 
-        def judged() -> tuple[dict[int, bool], dict[int, object]]:
+        def judged() -> Found:
             _build(copy, asked.target or Path(folder) / "target")
-            code = f"import sys; sys.path.insert(0, {str(copy / 'python')!r})\n{_JUDGE}"
-            done = subprocess.run([sys.executable, "-c", code, *runs], stdout=subprocess.PIPE, check=True)
-            found: tuple[dict[int, bool], dict[int, object]] = pickle.loads(done.stdout)
+            told = {**os.environ, "PYTHONPATH": str(copy / "python")}
+            found: Found = pickle.loads(subprocess.run(again, stdout=subprocess.PIPE, check=True, env=told).stdout)
             return found
 
         right, figures = judged()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 from pathlib import Path
 
@@ -27,6 +28,26 @@ def test_the_simulator_sends_the_packets_of_the_kernel(name: str, tmp_path: Path
         apart = [abs(mine.us - kernels.us) / 1000 for mine, kernels in both]
         assert max(apart) <= (APART_AFTER_TIMEOUTS if name in TIMEOUTS else APART)
         assert statistics.median(apart) <= (APART_AFTER_TIMEOUTS if name in TIMEOUTS else 1.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_packet_is_acknowledged_only_while_the_window_grows(seed: int, tmp_path: Path) -> None:
+    """tcp_grow_window: from 64 KiB by two segments with each packet, up to the clamp; then every second packet is."""
+    rng = random.Random(seed)
+    window, rtt_ms = round(10 ** rng.uniform(5, 6.5)), rng.uniform(5, 60)
+    SCENES["drawn"] = {
+        "duration": "3 s",
+        "link": {"rate": "30 Mbit/s", "limit": "5000 packets"},
+        "tcp": {"receive_window": f"{window} B"},
+        "flows": [{"cc": "cubic", "rtt": f"{rtt_ms:.3f} ms"}],
+    }
+    try:
+        _, acks = streams(captured("drawn", "sim", tmp_path))
+    finally:
+        del SCENES["drawn"]
+    growing, arrived = max(0, window - 65_535) / 2920, acks[-1].ack / 1448
+    # The first 16 packets are acknowledged one by one in any case.
+    assert abs(growing + (arrived - growing) / 2 - len(acks)) <= 16
 
 
 def test_each_scene_is_recorded_and_has_what_it_is_for() -> None:

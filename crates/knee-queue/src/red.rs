@@ -176,7 +176,7 @@ impl Decay {
     /// `avg` after being idle for this long.
     fn over(&self, avg: u64, idle: Time) -> u64 {
         let us = idle.as_micros().min(255 << self.cell_log);
-        let power = self.table[index(us >> self.cell_log).min(255)];
+        let power = self.table[index(us >> self.cell_log)];
         if power > 0 {
             return avg >> power;
         }
