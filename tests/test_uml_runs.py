@@ -285,3 +285,22 @@ def test_a_token_bucket_starts_full_as_htb_does() -> None:
     ]
     assert received[0][:5] == [13, 12, 13, 12, 6]
     assert all(abs(here - there) <= 1 for here, there in zip(*received, strict=True)), received
+
+
+def test_dctcp_whose_syn_is_lost_goes_on_without_ecn_and_is_watched_all_the_same() -> None:
+    """The kernel puts another algorithm in its place then, in a flow and in each connection of an application."""
+    lost = {"at": "500 ms", "link": "bottleneck", "loss": 0.0}
+    link = {"rate": "20 Mbit/s", "loss": 1.0, "queue": "codel", "queue_params": {"ecn": True}}
+    pieces = {"kind": "transfers", "size": "30 kB", "per_second": 20.0}
+    flows = [{"cc": "dctcp", "rtt": "20 ms"}, {"cc": "dctcp", "rtt": "20 ms", "traffic": pieces}]
+    told = scenario(duration="5 s", link=link, flows=flows, changes=[lost])
+    for result in both(told):
+        bulk, transfers = result.summary["flows"]
+        assert bulk["goodput_mbps"] > 5
+        assert bulk["rtt_mean_ms"] > 20
+        assert transfers["transfers"]["completed"] > 60
+    # Without the loss the link marks; a flow without ECN is not marked.
+    alone = scenario(duration="5 s", link=link, flows=flows[:1], changes=[lost])
+    assert [result.summary["links"][0]["marks"] for result in both(alone)] == [0, 0]
+    granted = scenario(duration="5 s", link={**link, "loss": 0.0}, flows=flows[:1])
+    assert all(result.summary["links"][0]["marks"] > 0 for result in both(granted))
