@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("kernel")
 def test_a_ground_that_delivers_more_differs_in_goodput_alone() -> None:
-    report = compare([STEADY, LOSSY], "uml", runs=3)
+    seldom = LOSSY | {"link": LOSSY["link"] | {"loss": 0.0001}}
+    report = compare([STEADY, seldom], "uml", runs=3)
     for network, size in zip(report.networks, (2.2, 1.0), strict=True):
         assert [each.figure for each in network.differences if not each.holds] == ["goodput"]
         assert network.worst.size > size
@@ -116,6 +118,22 @@ def test_a_ground_that_delivers_more_differs_in_goodput_alone() -> None:
     assert [len(network.sim) for network in report.networks] == [3, 3]
     assert report.counts("loss") == {"no random loss": (0, 1), "random loss": (0, 1)}
     assert not report.networks[0].sensitive
+
+
+def test_chance_alone_makes_few_networks_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goodput and RTT of both grounds vary by a tenth around the same means: by six runs alone, 3 of these 40 differ."""
+    run, dice = runner.run, random.Random(4)
+
+    def either(scenario: Scenario, _: str, *words: Any, **more: Any) -> Result:
+        result = run(scenario, "sim", *words, **more)
+        for figure in ("goodput_mbps", "rtt_mean_ms"):
+            result.summary["flows"][0][figure] = dice.gauss(10, 1)
+        return result
+
+    monkeypatch.setattr("knee.study.batch.runner.run", either)
+    report = compare([LOSSY | {"duration": "50 ms"}] * 40, "sim", jobs=1)
+    assert report.agree >= 39
+    assert {len(network.sim) for network in report.networks} == {6, 18}
 
 
 @pytest.mark.usefixtures("kernel")
