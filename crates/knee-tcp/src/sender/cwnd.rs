@@ -7,6 +7,9 @@ use knee_cc::{CaState, Control, INFINITE_SSTHRESH};
 use knee_core::Time;
 use knee_core::packet::MSS;
 
+/// Greatest scale of a window (RFC 7323, 2.3).
+const MAX_WINDOW_SCALE: u32 = 14;
+
 /// How much of the window is used (tcp_cwnd_validate; RFC 2861, 7661).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WindowUse {
@@ -56,10 +59,16 @@ impl Sender {
     }
 
     /// The receive window in packets, which grows with what has been delivered, the SYN excepted (tcp_grow_window).
+    ///
+    /// It is offered in units of its scale, the largest window being of 16 bits or more, and is rounded up to them
+    /// (tcp_select_initial_window, __tcp_select_window).
     pub(super) fn offered_window(&self, config: &Config) -> u64 {
         let bytes = INITIAL_WINDOW + WINDOW_STEP * self.view.delivered.saturating_sub(1);
-        let grows = bytes < config.window_growth && !self.needs.open_window;
-        if grows { config.receive_window.min(bytes / u64::from(MSS)) } else { config.receive_window }
+        if bytes >= config.window_growth || self.needs.open_window {
+            return config.receive_window;
+        }
+        let scale = config.window_growth.ilog2().saturating_sub(15).min(MAX_WINDOW_SCALE);
+        config.receive_window.min(bytes.next_multiple_of(1 << scale) / u64::from(MSS))
     }
 
     pub(super) fn set_cwnd(&mut self, cwnd: u32, now: Time) {
@@ -138,6 +147,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::testing::{config, established};
 
     fn control(cwnd: u32, ssthresh: u32) -> Control {
         Control { cwnd, ssthresh, ..Control::initial(10) }
@@ -171,6 +181,18 @@ mod tests {
         // As many again are no more: the round trip ends with what was out at first.
         window_use.note(7, 33, 40);
         assert_eq!(window_use.end, 38);
+    }
+
+    /// Linux 6.1 in virtual time: hybla has 310 packets of window and 112 in flight after 33 have been delivered, since
+    /// 65,535 + 33 · 2,920 bytes are offered as 317 units of 512.
+    #[test]
+    fn a_growing_window_is_offered_in_units_of_its_scale() {
+        for (growth, offered) in [(1 << 24, 112), (1 << 18, 111), (1 << 16, 1000), (1 << 40, 113)] {
+            let config = Config { window_growth: growth, ..config(true, 9, 1000) };
+            let mut sender = established("hybla", None, false, None, &config);
+            sender.view.delivered = 34;
+            assert_eq!(sender.offered_window(&config), offered, "up to {growth} bytes");
+        }
     }
 
     /// RFC 2861: the most that was used, and for how long that was less than the window.

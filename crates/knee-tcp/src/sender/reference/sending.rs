@@ -72,11 +72,17 @@ impl Reference {
         }
     }
 
-    /// The receive window: two segments of 1460 bytes more for each packet delivered, up to the bound.
+    /// The receive window: two segments of 1460 bytes more for each packet delivered, up to the bound, in units of its
+    /// scale, which is such that 16 bits hold the bound.
     pub(super) fn offered_window(&self) -> u64 {
         let (config, bytes) = (&self.case.config, 65_535 + 2_920 * (self.view.delivered - 1));
         let open = self.needs().open_window || bytes >= config.window_growth;
-        if open { config.receive_window } else { config.receive_window.min(bytes / 1448) }
+        if open {
+            return config.receive_window;
+        }
+        let unit =
+            (0..=14).map(|scale| 1 << scale).find(|unit| config.window_growth / unit < 65_536).unwrap_or(1 << 14);
+        config.receive_window.min(bytes.div_ceil(unit) * unit / 1448)
     }
 
     fn tell_sent(&mut self, packets: u32, retransmission: bool, now: Time) {
