@@ -77,6 +77,21 @@ proptest! {
     }
 }
 
+/// The SYN is lost, and the connection opens with the RTT that a change has made shorter.
+#[test]
+fn an_episode_begins_with_the_first_interval_of_a_flow_whose_rtt_was_longer_before() {
+    let settings = Settings { interval: Length::Rtts(0.8), ..Settings::default() };
+    let mut spec = spec(2 * S, &[link(10_000_000, &json!({"packets": 60}))], &[flow("reno", 200 * MS, 0, 2 * S)]);
+    spec["links"][0]["loss"] = json!(1.0);
+    spec["changes"] = json!([
+        {"at": 500 * MS, "what": {"loss": {"link": 0, "loss": 0.0}}},
+        {"at": 500 * MS, "what": {"rtt": {"flow": 0, "rtt": 10 * MS}}},
+    ]);
+    let episode = FlowEpisode::begin(read(&spec), 0, &settings).unwrap();
+    // A second and a tick of 4 ms, the handshake, and two intervals of 8 ms: in the first no ACK comes.
+    assert!((1.030..1.031).contains(&episode.now_s()), "{}", episode.now_s());
+}
+
 #[test]
 fn a_simulation_with_a_policy_can_be_copied() {
     let mut spec = two_flows("policy");

@@ -4,6 +4,7 @@ use super::{Episode, Step};
 use crate::{Own, OwnMake, Simulation, Spec, SpecError};
 use knee_cc::policy::{ENTRY, Figures, Length, Settings, Steered};
 use knee_core::Time;
+use knee_net::spec::Change;
 use std::sync::{Arc, OnceLock};
 
 /// The name of the flow's algorithm in the specification.
@@ -30,7 +31,12 @@ impl FlowEpisode {
         let of = spec.flows.get_mut(flow).filter(|of| of.is_tcp() && of.traffic.is_none());
         let Some(of) = of else { return Err(SpecError::Empty("flow over TCP to be steered")) };
         (of.cc, of.cc_params, of.policy) = (NAME.into(), None, None);
-        let (start, rtt) = (Time::from_nanos(of.start), of.rtt);
+        let start = Time::from_nanos(of.start);
+        let changed = spec.changes.iter().filter_map(|change| match change.what {
+            Change::Rtt { flow: of, rtt } if of == flow => Some(rtt),
+            _ => None,
+        });
+        let least_rtt = changed.fold(of.rtt, u64::min);
         let steered = Arc::new(OnceLock::new());
         let make = {
             let (steered, settings) = (Arc::clone(&steered), *settings);
@@ -45,7 +51,7 @@ impl FlowEpisode {
         let simulation = Simulation::with_own(&spec, std::slice::from_ref(&own))?;
         let observation = vec![0.0; settings.size()];
         let mut episode = Self { simulation, flow, steered, observation, over: false };
-        episode.reach_first(start, stride(settings, rtt));
+        episode.reach_first(start, stride(settings, least_rtt));
         Ok(episode)
     }
 
@@ -94,12 +100,12 @@ impl FlowEpisode {
     }
 }
 
-/// Half of the shortest interval that a flow of this base RTT (ns) may begin with: its first interval ends later than
-/// that after its connection is open.
-fn stride(settings: &Settings, rtt: u64) -> Time {
+/// Half of the shortest interval that a flow of this least base RTT (ns) may begin with: its first interval ends later
+/// than that after its connection is open.
+fn stride(settings: &Settings, least_rtt: u64) -> Time {
     let ns = match settings.interval {
         Length::Time(ns) => ns / 2,
-        Length::Rtts(rtts) => knee_core::convert::truncated(rtts * rtt as f64) / 2,
+        Length::Rtts(rtts) => knee_core::convert::truncated(rtts * least_rtt as f64) / 2,
     };
     Time::from_nanos(ns.max(50_000))
 }
