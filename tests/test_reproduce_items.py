@@ -316,9 +316,9 @@ def test_every_number_of_the_tables_on_interactions_is_an_item() -> None:
 def test_values_as_words() -> None:
     assert [words.value(x, "ms") for x in (0.0, 0.00012, 3.14159, 12345.6)] == [
         "0 ms",
-        "0 ms",
+        "0.00012 ms",
         "3.142 ms",
-        "12\u2009346 ms",
+        "12\u202f346 ms",
     ]
     assert [words.value(x) for x in (True, False, None, math.nan)] == ["yes", "no", "none", "none"]
     assert words.expected(comparison("within", 101.61, unit="ms")) == "101.61 ms"
