@@ -212,7 +212,7 @@ packages: $(STAMPS)/core
 	$(BIN)/python scripts/packages.py
 
 guests: packages
-	$(BIN)/knee linux matrix --packages dist/packages
+	$(BIN)/python -m knee_house matrix --packages dist/packages
 
 stress: $(STAMPS)/core
 	$(BIN)/python scripts/stress.py --seconds $(SECONDS)

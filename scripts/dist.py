@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,8 +183,18 @@ def use(knee: Sequence[object], command: str, env: Mapping[str, str], place: Pat
         sys.exit(f"dist: no page was written: knee {command}")
 
 
+def check_content(wheel: Path) -> None:
+    """Ends this program if a wheel has more than the package knee: what only this checkout uses stays here."""
+    with zipfile.ZipFile(wheel) as archive:
+        folders = {name.partition("/")[0] for name in archive.namelist()}
+    more = sorted(folder for folder in folders if folder != "knee" and not folder.startswith("knee-"))
+    if more:
+        sys.exit(f"dist: {wheel.name} has more than knee: {', '.join(more)}")
+
+
 def check_wheel(wheel: Path) -> None:
     """Installs a wheel of this machine into a fresh environment and uses it."""
+    check_content(wheel)
     with tempfile.TemporaryDirectory(prefix="knee-dist-") as folder:
         place = Path(folder)
         venv.create(place / "env", with_pip=True)

@@ -3,8 +3,8 @@
 .venv/bin/python scripts/selftests.py LINUX PACKETDRILL [--kernel 7.2]
 
 LINUX is a tree of Linux, for tdc and packetdrill's defaults; PACKETDRILL the program, built from Google's sources. The
-modules are those of this checkout. Time in the guest is virtual, as in ``knee linux matrix``. Also needs busybox-static
-and python3 of this machine. The console is kept in ``dist/selftests/RELEASE.log``.
+modules are those of this checkout. Time in the guest is virtual, as in ``python -m knee_house matrix``. Also needs
+busybox-static and python3 of this machine. The console is kept in ``dist/selftests/RELEASE.log``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from knee.errors import KneeError, RunError
-from knee.kernel import matrix
+from knee_house import matrix
 
 ROOT = Path(__file__).resolve().parent.parent
 UPSTREAM, LOGS = ROOT / "linux" / "upstream", ROOT / "dist" / "selftests"

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knee.errors import KneeError, RunError
-from knee.kernel import cache, matrix, source, tools
+from knee.kernel import cache, source, tools
+from knee_house import matrix
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "linux" / "stress" / "kernel.config"

@@ -2,8 +2,9 @@
 
 import shutil
 
-from knee.kernel import matrix, source, tools
+from knee.kernel import source, tools
 from knee.kernel.bpf import build
+from knee_house import matrix
 
 #: Programs that tests start themselves, and their packages.
 PROGRAMS = {

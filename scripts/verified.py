@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 from knee.errors import KneeError, RunError
-from knee.kernel import matrix
 from knee.kernel.bpf import build
+from knee_house import matrix
 
 #: Those of Debian 12 and 13.
 CLANGS = ("clang-14", "clang-15", "clang-16", "clang-17", "clang-18", "clang-19")

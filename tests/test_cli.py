@@ -15,7 +15,6 @@ from rich.console import Console
 
 from knee import __version__, grounds
 from knee.bench import cases as bench
-from knee.bench import start as starts
 from knee.cli import main, tables
 from knee.scenario import registry
 from knee.scenario.paths import shipped
@@ -125,7 +124,6 @@ def test_several_scenarios_go_into_one_folder(tiny: Path, capsys: pytest.Capture
         (["list", "cc", "renoo"], "did you mean reno"),
         (["list", "sweeps", "low-dela"], "did you mean low-delay"),
         (["bench", "reno3"], "did you mean reno2"),
-        (["bench", "--other", "tiny.toml"], "add --host"),
         (["compare", "taken"], "is not a knee result"),
         (["compare", "taken", "taken"], "not a knee result"),
     ],
@@ -302,36 +300,6 @@ def test_a_run_with_finite_flows_fits_a_terminal_of_eighty_columns(tiny: Path) -
         lines = shown.getvalue().splitlines()
         assert max(map(len, lines[:-1])) <= 80
         assert sum("flow 1" in line or "flow 2" in line for line in lines) == 2
-
-
-def test_the_benchmark_of_starts_measures_each_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert list(starts.COMMANDS) == ["help", "list", "refusal", "hello", "hello without report"]
-    # Each command compiles what it imports once more. One of these succeeds, one is refused.
-    measured = ["help", "refusal"]
-    monkeypatch.setattr(starts, "COMMANDS", {name: starts.COMMANDS[name] for name in measured})
-    assert main(["bench", "start", "--json", "--runs", "1"]) == 0
-    start = json.loads(capsys.readouterr().out)["start"]
-    assert [case["name"] for case in start] == measured
-    assert all(case["processor_s"] > 0 for case in start)
-    assert all(case["wall_s"] > 0 for case in start)
-    assert main(["bench", "start", "reno2"]) == 2
-
-
-def test_the_benchmark_of_environments_counts_steps(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from knee.bench import gym
-
-    for name, steps in {"STEPS": 50, "STEPS_OF_ALL": 3}.items():
-        monkeypatch.setattr(gym, name, steps)
-    assert main(["bench", "gym", "--json", "--runs", "1"]) == 0
-    measured = json.loads(capsys.readouterr().out)["gym"]
-    names = [f"{name}, {how}" for name in ("flow", "queue", "adversary") for how in ("alone", "64 side by side")]
-    assert [case["name"] for case in measured] == names
-    assert all(case["least"] == case["steps_per_s"] == case["greatest"] > 0 for case in measured)
-    assert main(["bench", "gym", "reno2"]) == 2
 
 
 @pytest.mark.parametrize("case", bench.CASES)

@@ -35,7 +35,7 @@ OTHERWISE = {
 #: Commands that change something and answer with a sentence.
 NO_ANSWER = {"open", "linux load", "linux unload", "linux top", "linux build", "linux qdisc add", "linux qdisc change"}
 #: Commands that answer and write no file.
-NO_FILE = {"list", "conform", "score", "bench", "doctor", "linux status", "linux matrix", "linux qdisc show"}
+NO_FILE = {"list", "conform", "score", "bench", "doctor", "linux status", "linux qdisc show"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,20 @@ def test_windows_and_macos_are_never_used_as_this_machine(tmp_path: Path, monkey
     packages = "gcc-mingw-w64-x86-64 wine wine64"
     assert reasons[0] == f"no program x86_64-w64-mingw32-gcc, on Debian: apt-get install {packages}"
     assert reasons[1:] == ["nothing here runs programs of macOS"] * 2
+
+
+def test_a_wheel_with_more_than_the_package_ends_make_dist(tmp_path: Path) -> None:
+    import dist
+
+    wheel = tmp_path / "knee-1-py3.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        for name in ("knee/__init__.py", "knee-1.dist-info/METADATA", "knee-1.data/scripts/knee-switch"):
+            made.writestr(name, "")
+    dist.check_content(wheel)
+    with zipfile.ZipFile(wheel, "a") as made:
+        made.writestr("knee_house/__init__.py", "")
+    with pytest.raises(SystemExit, match=r"knee-1-py3\.whl has more than knee: knee_house"):
+        dist.check_content(wheel)
 
 
 @pytest.mark.packages

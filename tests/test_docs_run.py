@@ -17,7 +17,7 @@ from textwrap import indent
 import pytest
 
 from knee.cli import COMMANDS, main
-from knee.papers.items import Items
+from knee.papers.items import Item
 from knee.scenario import from_dict, from_toml
 from knee.scenario.loading import tables
 from knee.scenario.paths import shipped
@@ -157,7 +157,7 @@ def test_what_is_left_to_another_test_is_in_it() -> None:
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "toml"], ids=str)
 def test_scenarios_are_read(block: Block) -> None:
     if block.text.startswith("[[item]]"):
-        assert Items.model_validate(tomllib.loads(block.text)).item
+        assert [Item.model_validate(item) for item in tomllib.loads(block.text)["item"]]
         return
     told = tomllib.loads(block.text)
     if "plots" in told:

@@ -18,9 +18,10 @@ from knee.scenario import from_dict, registry
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import spec
 from knee.study import fidelity
-from knee.study.fidelity import make, shipped, standing, translate
+from knee.study.fidelity import shipped, standing, translate
 from knee.study.fidelity.compare import CaseResult, FlowResult, Report
 from knee.study.fidelity.measure import connection
+from knee_house import record
 
 
 def test_a_row_says_what_the_rig_was(tmp_path: Path) -> None:
@@ -224,11 +225,11 @@ def test_what_is_recorded_has_the_set_up_of_the_file_that_it_was_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In the simulator, which needs no kernel: what is written is the same.
-    monkeypatch.setattr(make, "GROUND", "sim")
+    monkeypatch.setattr(record, "GROUND", "sim")
     rows = [f"{row},,," for row in SETUPS.splitlines()]
     told = fidelity.read(reference(tmp_path, *rows, header=SETUP), figures=False)
     assert [flow.ecn for flow in told[0].flows] == ["l4s", "accurate"]
-    assert make.make(told, tmp_path / "made.csv") == 4
+    assert record.make(told, tmp_path / "made.csv") == 4
     made = fidelity.read(tmp_path / "made.csv")
 
     def plain(case: fidelity.Case) -> fidelity.Case:
@@ -432,7 +433,7 @@ def test_what_the_simulator_does_not_have_is_skipped_by_name(tmp_path: Path, qdi
         (RENO.replace("reno,20", "reno,nan"), "base_rtt_ms is nan"),
         (STEP.replace("(30, '10mbit')", "(30)"), "step .* is not valid"),
         (PAIR.replace("two,2", "two,3"), "not numbered"),
-        # A spreadsheet runs it as a formula when it opens what --make writes.
+        # A spreadsheet runs it as a formula when it opens what knee_house record writes.
         (RENO.replace("one,", "=cmd|calc!A0,", 1), "line 2: the case '=cmd.* is no name; expected"),
         (RENO.replace("one,", "../../one,", 1), "is no name"),
         (RENO.replace("one,", "a\tb,", 1), "is no name"),

@@ -124,7 +124,7 @@ def test_several_kernels_are_refused_where_one_is_wanted_or_one_is_not_built(
     both = ["--ground", "uml", "--kernel", "6.1", "--kernel", "7.2"]
     assert main(["fidelity", path, *both, "--kernel", "6.12"]) == 1
     assert 'knee linux build 6.12 --tick "10 ms"' in capsys.readouterr().err
-    for words in (["--make"], ["--out", str(tmp_path / "out")], ["traffic"]):
+    for words in (["--out", str(tmp_path / "out")], ["traffic"]):
         assert main(["fidelity", path, *words, *both]) == 2
         assert "leave --kernel in once" in capsys.readouterr().err
     assert two_kernels == []

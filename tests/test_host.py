@@ -17,7 +17,7 @@ import pytest
 
 import knee
 from knee.errors import RunError, ScenarioError
-from knee.grounds.host import bench, refuse
+from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.grounds.host.lab import switch_program
 from knee.kernel import modules
@@ -25,6 +25,7 @@ from knee.kernel.bpf import build
 from knee.results import owned
 from knee.scenario import from_dict
 from knee.scenario.registry import Param, congestion_controls
+from knee_house import switch
 from real_time import in_time
 from test_linux_bpf import loaded
 
@@ -215,9 +216,9 @@ def test_two_switches_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch, tmp
         return observe(ground, *arguments)
 
     monkeypatch.setattr(Host, "observe", noted)
-    monkeypatch.setattr(bench, "RATES", {"host10": "10 Mbit/s"})
-    monkeypatch.setattr(bench, "_SECONDS", 2)
-    rows = bench.measure(2, other)
+    monkeypatch.setattr(switch, "RATES", {"host10": "10 Mbit/s"})
+    monkeypatch.setattr(switch, "_SECONDS", 2)
+    rows = switch.measure(2, other)
     both = [str(switch_program()), str(other)]
     assert ran == both * 2
     assert [row["switch"] for row in rows] == both

@@ -66,6 +66,8 @@ def _of(tree: ast.AST, called: bool) -> Iterator[tuple[str, bool]]:
             if package == "knee":
                 # The package itself, which has the names of all rooms.
                 yield (rest or ["knee"])[0], called
+            elif package == "knee_house":
+                yield package, called
         yield from _of(node, called or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 

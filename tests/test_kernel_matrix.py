@@ -1,4 +1,4 @@
-"""knee linux matrix: what it reads on the consoles of guests, and the kernel parts on the oldest and newest kernel."""
+"""knee_house matrix: what it reads on the consoles of guests, and the kernel parts on the oldest and newest kernel."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from knee.cli import app
 from knee.errors import InputError, RunError
-from knee.kernel import matrix
 from knee.kernel.bpf import build as bpf
+from knee_house import matrix
+from knee_house.commands import app
 
 SOURCES = sorted((Path(__file__).parent.parent / "linux/matrix").glob("*.c"))
 CONSOLE = """\
@@ -127,7 +127,7 @@ def test_a_folder_has_one_kernel(tmp_path: Path) -> None:
 
 
 def test_what_is_no_kernel_is_refused() -> None:
-    done = CliRunner().invoke(app, ["linux", "matrix", "6.1.0-56"])
+    done = CliRunner().invoke(app, ["matrix", "6.1.0-56"])
     assert isinstance(done.exception, InputError)
     assert "6.1.0-56 is neither the number of a kernel, such as 6.12, nor a folder" in str(done.exception)
 

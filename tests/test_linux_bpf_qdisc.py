@@ -1,4 +1,4 @@
-"""cocoa as a BPF queue discipline: options, statistics, refusals. Guests of knee linux matrix show that it works."""
+"""cocoa as a BPF queue discipline: options, statistics, refusals. Guests of knee_house matrix show that it works."""
 
 from __future__ import annotations
 

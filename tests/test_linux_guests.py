@@ -1,4 +1,4 @@
-"""``knee linux matrix --packages``: packages in guests, which takes minutes each and is asked for by KNEE_GUESTS=1."""
+"""``knee_house matrix --packages``: packages in guests, which takes minutes each and is asked for by KNEE_GUESTS=1."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from knee.cli import app
 from knee.errors import InputError
-from knee.kernel import cache, matrix, packages
+from knee.kernel import cache
 from knee.kernel.bpf import build
+from knee_house import matrix, packages
+from knee_house.commands import app
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ROOT / "dist" / "packages"
@@ -138,6 +139,6 @@ def test_each_package_is_there_once(tmp_path: Path) -> None:
 
 
 def test_packages_want_a_kernel_by_number(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["linux", "matrix", str(tmp_path), "--packages", str(tmp_path)])
+    done = CliRunner().invoke(app, ["matrix", str(tmp_path), "--packages", str(tmp_path)])
     assert isinstance(done.exception, InputError)
     assert "with --packages, kernels are named by number" in str(done.exception)

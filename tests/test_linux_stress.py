@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from knee.kernel import cache, matrix
+from knee.kernel import cache
+from knee_house import matrix
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The end of a console on which all is well.

@@ -26,6 +26,16 @@ DATA = {
     "flows": [{"cc": "reno", "rtt": "20 ms"}],
 }
 ITEMS = {
+    "paper": {
+        "title": "A tiny <paper>",
+        "source": "Nobody, Nowhere 2020",
+        "address": "https://example.org/",
+        "about": "For tests.",
+    },
+    "experiment": {
+        "one": {"title": "Fig. 1", "about": "One flow."},
+        "two": {"title": "Three seeds", "about": "Three seeds."},
+    },
     "item": [
         {"key": "full", "experiment": "one", "says": "<b>full</b> use", "computed": "goodput", "compare": "within"}
         | {"value": 9.5, "unit": "Mbit/s", "tolerance": "10 %", "reason": "it starts", "where": "Fig. 1"},
@@ -56,15 +66,9 @@ MATRIX = pl.DataFrame(
 
 PAPER = Paper(
     key="tiny",
-    title="A tiny <paper>",
-    source="Nobody, Nowhere 2020",
-    address="https://example.org/",
-    about="For tests.",
     experiments=[
         Experiment(
             key="one",
-            title="Fig. 1",
-            about="One flow.",
             runs=[Run("one", DATA)],
             measure=lambda r: {"goodput": r["one"].summary["flows"][0]["goodput_mbps"], "on a faster link": 190.0},
             drawings=[drawing.of_run("one", "Throughput & more.")],
@@ -77,14 +81,12 @@ PAPER = Paper(
         ),
         Experiment(
             key="two",
-            title="Three seeds",
-            about="Three seeds.",
             runs=[Run("three", DATA, seeds=3, quick_seeds=2, vary=lambda k: [f"flows.0.start={k} ms"])],
             measure=lambda r: {"three": len(list(r.each("three"))) == (2 if r.short else 3)},
             conclusion=lambda q: f"It is {q['three']}.",
         ),
     ],
-)
+).worded(Items.model_validate(ITEMS))
 
 
 @pytest.fixture
@@ -252,11 +254,11 @@ def test_an_experiment_that_is_not_there_is_refused_with_those_that_are(words: l
 
 def test_two_runs_of_one_name_must_be_one() -> None:
     experiments = [
-        Experiment(key=name, title="", about="", runs=[Run("same", DATA, changes)], measure=lambda r: {})
+        Experiment(key=name, runs=[Run("same", DATA, changes)], measure=lambda r: {})
         for name, changes in (("a", ["duration=1 s"]), ("b", ["duration=2 s"]))
     ]
     with pytest.raises(ValueError, match="same"):
-        Paper("p", "", "", "", "", experiments).runs()
+        Paper("p", experiments).runs()
 
 
 @pytest.fixture(scope="module")

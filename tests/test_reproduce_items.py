@@ -126,12 +126,12 @@ def test_each_draw_has_its_own_seeds_and_what_has_one_draw_is_in_all() -> None:
     assert [scenario.seed for scenario in drawn.resolve(short=True)] == [1]
     results = Results({"drawn": [Path(str(k)) for k in range(6)], "once": [Path("once")]})
     seen = Experiment(
-        "e", "", "", [drawn, once], lambda r: {"all": "".join(map(str, r.runs["drawn"])), "one": len(r.runs["once"])}
+        "e", [drawn, once], lambda r: {"all": "".join(map(str, r.runs["drawn"])), "one": len(r.runs["once"])}
     )  # type: ignore[arg-type,dict-item]
     assert [each["all"] for each in seen.draws(results)] == ["01", "23", "45"]
     assert {each["one"] for each in seen.draws(results)} == {1}
     with pytest.raises(ValueError, match="2, 3"):
-        Experiment("e", "", "", [drawn, replace(once, draws=2)], lambda _: {}).draws(results)
+        Experiment("e", [drawn, replace(once, draws=2)], lambda _: {}).draws(results)
 
 
 def test_laws_find_what_a_table_cannot_have_measured() -> None:
@@ -316,9 +316,9 @@ def test_every_number_of_the_tables_on_interactions_is_an_item() -> None:
 def test_values_as_words() -> None:
     assert [words.value(x, "ms") for x in (0.0, 0.00012, 3.14159, 12345.6)] == [
         "0 ms",
-        "0 ms",
+        "0.00012 ms",
         "3.142 ms",
-        "12\u2009346 ms",
+        "12\u202f346 ms",
     ]
     assert [words.value(x) for x in (True, False, None, math.nan)] == ["yes", "no", "none", "none"]
     assert words.expected(comparison("within", 101.61, unit="ms")) == "101.61 ms"
@@ -326,12 +326,20 @@ def test_values_as_words() -> None:
     assert words.tolerance(comparison("within", tolerance="5 %")) == "± 5 %: because"
 
 
+def test_texts_have_quantities_in_place_of_their_names() -> None:
+    text = "With {least buffer 0.5:.1f} packets {share:.0%} are used, {none:.0f} with none."
+    found = {"least buffer 0.5": 2.25, "share": 0.987, "none": None}
+    assert items.filled(text, found) == "With 2.2 packets 99 % are used, 0 with none."
+    with pytest.raises(KeyError):
+        items.filled("{other:.1f}", found)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_items_and_experiments_belong_together(name: str) -> None:
     known, experiments = items.load(name), paper(name).experiments
     keys = [experiment.key for experiment in experiments]
     assert len(keys) == len(set(keys))
-    assert {item.experiment for item in [*known.item, *known.finding]} == set(keys)
+    assert {item.experiment for item in [*known.item, *known.finding]} == set(known.experiment) == set(keys)
     for experiment in experiments:
         mine = known.of(experiment.key)
         assert experiment.drawings or experiment.tables or experiment.extra, experiment.key

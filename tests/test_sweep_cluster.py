@@ -21,12 +21,12 @@ import polars as pl
 import pytest
 
 import knee
-from knee.bench import sweep as bench_sweep
 from knee.cli import main
 from knee.errors import InputError, RunError
 from knee.study import cluster as workers
 from knee.study import searches, sweeps
 from knee.study.sweeps import sweepfile, work
+from knee_house import sweep as bench_sweep
 from search_examples import of, told
 
 distributed = pytest.importorskip("distributed", reason="pip install 'knee[dask]'")

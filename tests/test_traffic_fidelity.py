@@ -11,6 +11,7 @@ from knee.cli import main
 from knee.errors import InputError
 from knee.grounds.uml import refuse
 from knee.study.fidelity import traffic
+from knee_house import record
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +37,9 @@ def test_every_case_runs_on_a_kernel() -> None:
 
 
 def test_a_recording_of_the_simulator_holds_in_the_simulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What ``make`` writes is what ``read`` and ``compare`` take."""
-    monkeypatch.setattr(traffic, "run_cases", lambda patterns, *_, run=traffic.run_cases: run(patterns))
-    written = traffic.make(tmp_path / "made.csv", ["small-*", "voip-*"])
+    """What ``record`` writes is what ``read`` and ``compare`` take."""
+    monkeypatch.setattr(record, "run_cases", lambda patterns, *_, run=traffic.run_cases: run(patterns))
+    written = record.traffic(tmp_path / "made.csv", ["small-*", "voip-*"])
     figures = traffic.compare(traffic.read(tmp_path / "made.csv"), traffic.run_cases(["small-*", "voip-*"]))
     assert written == len(figures) == 6
     assert all(of.holds for of in figures)

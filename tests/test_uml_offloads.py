@@ -5,6 +5,7 @@ The ground switches offloads off; here they stay as the kernel has them.
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from typing import Any
 
@@ -20,6 +21,8 @@ from uml import kernel, scenario
 
 pytestmark = pytest.mark.uml
 
+#: rtnetlink's message that removes a queue discipline.
+RTM_DELQDISC = 37
 #: A full frame, bytes, and the time that one takes on the link, ms.
 _FRAME, _TIME_MS = queues.FRAME, queues.FRAME * 8 / 100e3
 
@@ -121,7 +124,8 @@ def test_cocoa_is_removed_under_load_and_leaves_nothing(monkeypatch: pytest.Monk
         bucket = Link(rate="50 Mbit/s", burst="1600 B")  # type: ignore[arg-type]
         link, below = queues.link(at, 50_000_000, bucket), netlink.qdisc(at, queues.LEAF, queues.CLASS, "cocoa")
         self.plan.tell(topology.SENDER, *link, below)
-        self.plan.at(2_000_000_000, plan.NETLINK, topology.SENDER, netlink.no_qdisc(at))
+        root = struct.pack("=B3xiIII", 0, at, 0, netlink.TC_H_ROOT, 0)
+        self.plan.at(2_000_000_000, plan.NETLINK, topology.SENDER, netlink._message(RTM_DELQDISC, 0, root))
         self.plan.at(2_000_000_000, plan.UNLOAD, 0, b"sch_cocoa\0")
 
     monkeypatch.setattr(topology.Topology, "_devices", with_cocoa)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.docs
 
 ROOT = comment_words.ROOT
 #: What is read: the program and what is written about it.
-PLACES = {"crates": (".rs",), "python/knee": (".py",), "linux": (".c", ".h"), "docs": (".md",)}
+PLACES = {"crates": (".rs",), "python": (".py",), "linux": (".c", ".h"), "docs": (".md",)}
 #: What must not come back, and what to write instead.
 WORDS = {
     r"\bso many\b": "name the number: `count` packets, at most this many",
@@ -41,7 +41,7 @@ ABOVE = {"knee-net": 24, "knee-sim": 33}
 #: What a line that is a comment begins with, where comments are held to a width.
 COMMENTS = {
     "crates": ((".rs", ".c", ".h"), r"\s*(//|/?\*)"),
-    "python/knee": ((".py",), r"\s*#"),
+    "python": ((".py",), r"\s*#"),
     "linux": ((".c", ".h"), r"\s*/?\*"),
 }
 #: The most columns that a comment takes.

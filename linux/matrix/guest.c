@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The init of a guest of "knee linux matrix": tries the kernel parts on the kernel that booted, and writes a line per
+ * The init of a guest of "knee_house matrix": tries the kernel parts on the kernel that booted, and writes a line per
  * step to the console, "knee PART STEP RESULT". A PART is an algorithm as BPF (lola.bpf) or as a module (lola.ko), or
  * cocoa below another queue discipline (cocoa/htb). The result is "ok", figures, or what went wrong.
  *

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Installs, uses and removes the packages in /knee. systemd starts it in guests of "knee linux matrix --packages", which
+# Installs, uses and removes the packages in /knee. systemd starts it in guests of "knee_house matrix --packages", which
 # have Debian, a compiler and the kernel's headers, and no network. Each step is a line on the console,
 # "knee PART STEP RESULT": PART is a package or an instance of the unit, RESULT is "ok" or what was said last.
 

@@ -88,8 +88,8 @@ def knee(
     """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
+def main(arguments: Sequence[str] | None = None, commands: typer.Typer | None = None, name: str = "knee") -> int:
+    """Runs the command line, or one of other commands that is called ``name``, and returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     left = "the run that was under way has left nothing behind"
@@ -99,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Without a command, show the help.
         # Manifests of runs record the command line.
         with containing():
-            code = app(given or ["--help"], prog_name="knee", standalone_mode=False, obj=shlex.join(["knee", *given]))
+            code = (commands or app)(
+                given or ["--help"], prog_name=name, standalone_mode=False, obj=shlex.join([name, *given])
+            )
         flush()
     except BrokenPipeError:
         # The reader of our output has gone, so write nothing more, not even at exit.
@@ -167,14 +169,14 @@ def _check_folder() -> None:
         ) from None
 
 
-def entry() -> None:
-    """The program ``knee``."""
+def entry(commands: typer.Typer | None = None, name: str = "knee") -> None:
+    """The program ``knee``, or that of other commands."""
     handle_signals()
     try:
         prepare_streams()
         _check_folder()
     except InputError as error:
         sys.exit(_explain(error))
-    code = main()
+    code = main(commands=commands, name=name)
     ignore_signals()
     sys.exit(code)

@@ -114,7 +114,7 @@ def cases(incomplete: str) -> list[str]:
     """Cases and groups of ``knee bench``."""
     from knee.bench.cases import CASES, GROUPS
 
-    return _from(["start", "sweep", "gym", *GROUPS, *CASES], incomplete)
+    return _from([*GROUPS, *CASES], incomplete)
 
 
 def figures(incomplete: str) -> list[str]:

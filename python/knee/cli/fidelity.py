@@ -52,20 +52,6 @@ def fidelity(
             autocompletion=complete.built_kernels,
         ),
     ] = None,
-    make: Annotated[
-        bool,
-        option(options.RUNNING, "--make", help="Run the public cases on a kernel (ground uml) and write FILE.csv."),
-    ] = False,
-    of: Annotated[
-        str | None,
-        option(
-            options.RUNNING,
-            "--of",
-            metavar="FILE-or-NAME",
-            help="With --make: run the cases of this recording instead of the public ones.",
-            autocompletion=complete.references,
-        ),
-    ] = None,
     random: Annotated[
         int | None,
         option(
@@ -117,9 +103,6 @@ def fidelity(
     grounds take. A network agrees if every flow's goodput is within 2 points, its mean RTT within 3 % and the median
     completion time of its messages within 5 %. With --out, the networks that differ are written as files, and the
     worst is also shrunk to the smallest one that still differs.
-
-    With --make, runs the cases on a kernel built by knee linux build --tick "10 ms" and writes its figures to
-    FILE.csv (default: kernel.csv), as a reference for later comparisons. --of chooses other cases.
     """
     from knee import grounds
     from knee.cli import fidelity_traffic as traffic
@@ -135,7 +118,7 @@ def fidelity(
         from knee.cli import fidelity_random
         from knee.study.fidelity.networks.compare import RUNS
 
-        of_recordings = {"a file": sources, "--case": patterns, "--make": make, "--of": of}
+        of_recordings = {"a file": sources, "--case": patterns}
         if given := [name for name, value in of_recordings.items() if value]:
             raise InputError(f"--random draws networks and needs no recording; leave {given[0]} out.")
         if len(wanted) > 1 or (kernel is not None and ground == "host"):
@@ -153,15 +136,6 @@ def fidelity(
     if given := [name for name, value in of_random.items() if value is not None]:
         raise InputError(f"{given[0]} is an option of --random, which is not there.")
     ground = ground or "sim"
-    if make:
-        if sources and len(sources) > 1:
-            raise InputError("--make writes one file; name one.")
-        if len(wanted) > 1:
-            raise InputError("--make runs the cases on one kernel; leave --kernel in once.")
-        _make(Path(sources[0] if sources else "kernel.csv"), of, patterns or (), jobs, kernel)
-        return
-    if of is not None:
-        raise InputError("--of names the cases of --make, which is not there.")
     if kernel is not None and ground != "uml":
         raise InputError(f"--kernel chooses a kernel of the ground uml, and this is to run on {ground}.")
     if len(wanted) > 1 and html is not None:
@@ -249,29 +223,6 @@ def _standings(console: Console, reports: Mapping[Path, Report]) -> None:
             rows.add_row(*row)
         console.print(rows)
     console.print(standing.EXPLAINED, soft_wrap=True)
-
-
-def _make(path: Path, of: str | None, patterns: Sequence[str], jobs: int | None, kernel: str | None) -> None:
-    from knee import grounds
-    from knee.cli import fidelity_traffic as traffic
-    from knee.study.fidelity import read
-    from knee.study.fidelity.make import GROUND, public
-    from knee.study.fidelity.make import make as write
-    from knee.study.fidelity.shipped import find
-    from knee.system import files
-
-    files.check_output(path)
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"{path} cannot be written; expected a file name in an existing folder.")
-    if of == traffic.NAME:
-        grounds.ready(GROUND)
-        traffic.make(path, patterns, kernel)
-        return
-    cases = public(patterns) if of is None else read(find(of), patterns, figures=False)
-    grounds.ready(GROUND)
-    with Bar(path.name) as bar:
-        rows = write(cases, path, jobs, bar, kernel)
-    out().print(f"{len(cases)} cases, {rows} flows: {path}", soft_wrap=True)
 
 
 def _show_kernels(console: Console, reports: Mapping[str | None, Report]) -> None:

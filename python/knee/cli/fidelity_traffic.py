@@ -69,15 +69,6 @@ def compare(
         raise typer.Exit(1)
 
 
-def make(path: Path, patterns: Sequence[str], kernel: str | None) -> None:
-    """Runs the cases on a kernel and writes their figures."""
-    from knee.study.fidelity import traffic
-
-    with Bar(path.name) as bar:
-        count = traffic.make(path, patterns, kernel, bar)
-    out().print(f"{count} figures: {path}", soft_wrap=True)
-
-
 def _plain(path: Path, held: int, figures: Sequence[KernelFigure]) -> JsonTable:
     return {"file": path.name, "held": held, "figures": [asdict(of) | {"holds": of.holds} for of in figures]}
 

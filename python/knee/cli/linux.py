@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -109,118 +107,6 @@ def build(
     others = [other.release for other in built() if other.hz == hz and other.number != lab.number]
     if others:
         out().print(f"Also built: Linux {', '.join(others)}; --kernel NUMBER chooses.", soft_wrap=True)
-
-
-@command(app, "matrix")
-def matrix(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NUMBER|DIR]...",
-            help="Debian's newest kernel of a number, such as 6.12, or a folder with an unpacked kernel; "
-            "default: 6.1, 6.12 and 7.2.",
-        ),
-    ] = None,
-    suite: Annotated[
-        str | None,
-        option(KERNEL, "--suite", metavar="NAME", help="The suite of Debian to fetch from, such as trixie-backports."),
-    ] = None,
-    archive: _Archive = None,
-    packages: Annotated[
-        Path | None,
-        option(
-            KERNEL,
-            "--packages",
-            metavar="DIR",
-            help="Install the packages of make packages in guests with Debian, and try only them.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, option(OUTPUT, "--json", help="Print only JSON.")] = False,
-) -> None:
-    """Try the kernel parts on other kernels, each booted in a guest of qemu.
-
-    The BPF programs and the modules are built, loaded, used and unloaded; cocoa is used below other queue disciplines;
-    the instructions per ACK and per packet are counted beside those of the kernel's own.
-    Nothing is loaded here, and root is not needed. A kernel takes some minutes; fetched ones are kept in
-    ~/.cache/knee/kernels (0.4 GB each; with --packages, 0.6 GB). Exit code 1: a step failed.
-    """
-    from knee.kernel import matrix as kernels_tried
-    from knee.kernel import packages as installed
-    from knee.kernel.bpf.build import require
-
-    wanted = kernels or list(kernels_tried.DEFAULT)
-    folders = [name for name in wanted if Path(name).is_dir()]
-    unknown = [name for name in wanted if name not in folders and not re.fullmatch(r"\d+\.\d+", name)]
-    if unknown:
-        raise InputError(f"{unknown[0]} is neither the number of a kernel, such as 6.12, nor a folder.")
-    if packages is None:
-        require(kernels_tried.missing(fetches=len(folders) < len(wanted)), "Kernels cannot be tried here")
-    elif folders:
-        raise InputError(f"{folders[0]} is a folder; with --packages, kernels are named by number.")
-    else:
-        installation = installed.made(packages)
-        require(installed.missing(), "Packages cannot be tried here")
-    outcomes = []
-    for name in wanted:
-        if sys.stderr.isatty():
-            print(f"Linux {name}: some minutes ...", file=sys.stderr)
-        if packages is not None:
-            outcomes.append(installed.attempt(installed.fetch(name, suite, archive), installation))
-        else:
-            kernel = kernels_tried.kernel(Path(name)) if name in folders else kernels_tried.fetch(name, suite, archive)
-            outcomes.append(kernels_tried.attempt(kernel))
-        if not as_json:
-            _print_outcome(outcomes[-1])
-    if as_json:
-        print(json.dumps([{**vars(each), "wrong": each.wrong()} for each in outcomes], indent=2))
-    if any(each.wrong() for each in outcomes):
-        raise typer.Exit(1)
-
-
-def _print_outcome(outcome: Any) -> None:
-    from knee.kernel.matrix import BPF_COCOA, BPF_COCOA_STEPS, COCOA_STEPS, COMPARED, COST, LIKE, STEPS, failed
-
-    ours = {
-        part: results for part, results in outcome.parts.items() if part.endswith((".bpf", ".ko")) and part != BPF_COCOA
-    }
-    below = {part: results for part, results in outcome.parts.items() if part.startswith("cocoa/")}
-    packages = {part: results for part, results in outcome.parts.items() if part.startswith("knee-")}
-    if ours:
-        rows = table(f"Congestion controls on Linux {outcome.release}", ["part", *STEPS])
-        for part, results in ours.items():
-            rows.add_row(part, *(results.get(step, "") for step in STEPS))
-        out().print(rows)
-    if packages:
-        rows = table(f"Packages on Linux {outcome.release}", ["part", "passed", "failed"], text=3)
-        for part, results in packages.items():
-            wrong = [step for step, result in results.items() if failed(step, result)]
-            rows.add_row(part, ", ".join(step for step in results if step not in wrong), ", ".join(wrong))
-        out().print(rows)
-    if below:
-        rows = table(f"cocoa on Linux {outcome.release}", ["below", "without GSO", "with GSO", "removed in use"])
-        for part, results in below.items():
-            rows.add_row(part.partition("/")[2], *(results[step] for step in COCOA_STEPS))
-        out().print(rows)
-    if discipline := outcome.parts.get(BPF_COCOA):
-        rows = table(f"cocoa as BPF on Linux {outcome.release}", ["step", "result"], text=2)
-        for step in (*BPF_COCOA_STEPS, *COMPARED):
-            if step in discipline:
-                rows.add_row(step, discipline[step])
-        out().print(rows)
-    costs = {part.removeprefix(COST): results for part, results in outcome.parts.items() if part.startswith(COST)}
-    if costs:
-        heads = ["per", "of", "instructions", "times cubic or fq"]
-        rows = table(f"Instructions on Linux {outcome.release}", heads, text=2)
-        for per, results in costs.items():
-            for name, counted in results.items():
-                other = results.get(LIKE.get(name, ""), "")
-                compared = f"{int(counted) / int(other):.2f}" if counted.isdecimal() and other.isdecimal() else ""
-                rows.add_row(per.replace("packet-", "packet, flows: "), name, counted, compared)
-        out().print(rows)
-    for said in outcome.said:
-        out().print(said, soft_wrap=True)
-    wrong = outcome.wrong()
-    out().print(f"Failed: {'; '.join(wrong)}." if wrong else "Nothing failed.", soft_wrap=True)
 
 
 @command(qdisc, "add", context_settings=_OPTIONS)

@@ -5,7 +5,8 @@ A paper consists of three parts with a common key:
 - ``recipes/<key>.py`` with ``PAPER``, a :class:`Paper`: its experiments, each with its runs, a function that computes
   named quantities from results, and functions that draw its figures. Its own scenarios are in
   ``scenarios/papers/<key>/``; small variations are overrides of a :class:`Run`, larger ones plain data.
-- ``items/<key>.toml`` with the published numbers and claims: ``[[item]]`` for those that get a verdict, ``[[finding]]``
+- ``items/<key>.toml`` with the text of the paper and of its experiments, and the published numbers and claims:
+  ``[[item]]`` for those that get a verdict, ``[[finding]]``
   for results where the paper leaves a question open. Each names the computed quantity to compare with, how to compare,
   the tolerance and its reason; ``items.py`` has the keys.
 - its key in ``NAMES`` of ``recipes/__init__.py``.
@@ -17,13 +18,15 @@ The smallest experiment::
 
     Experiment(
         key="pair",
-        title="Table I: two CUBIC flows",
-        about="Two flows share 100 Mbit/s.",
         runs=[Run("pair", "interactions-pair", ["flows.0.cc=cubic"], seeds=5, quick=["duration=20 s"])],
         measure=_measure,
     )
 
-and its item::
+and its text and item::
+
+    [experiment.pair]
+    title = "Table I: two CUBIC flows"
+    about = "Two flows share 100 Mbit/s."
 
     [[item]]
     key = "cubic-goodput"

@@ -7,6 +7,7 @@ data, with its reason, and nowhere in the code. A table of numbers is a CSV file
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -190,10 +191,38 @@ class Item(Comparison):
         return self.check is not None and all(self.holds(quantities[self.check.computed]) for quantities in draws)
 
 
-class Items(BaseModel):
-    """A paper's data file: its items, and findings on open questions, which get no verdict.
+class PaperText(BaseModel):
+    """What the page of a paper begins with: its title, source and address, and what was run of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    source: str
+    address: str = ""
+    about: str
+
+
+class ExperimentText(BaseModel):
+    """The text of an experiment.
 
     Attributes:
+        title: its heading, with the figure's number.
+        about: what is run and what to look at, in one or two paragraphs.
+        conclusion: the answer to a question that the paper leaves open, with quantities as :func:`filled` takes them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    about: str
+    conclusion: str = ""
+
+
+class Items(BaseModel):
+    """A paper's data file: its text, items, and findings on open questions, which get no verdict.
+
+    Attributes:
+        paper, experiment: the text of the paper, and that of its experiments by their keys.
         proposes: the congestion control or queue discipline of the registry that the paper introduces; empty if it
             compares existing ones.
     """
@@ -201,6 +230,8 @@ class Items(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     proposes: str = ""
+    paper: PaperText
+    experiment: dict[str, ExperimentText]
 
     item: list[Item] = Field(default_factory=list)
     finding: list[Item] = Field(default_factory=list)
@@ -216,6 +247,15 @@ class Items(BaseModel):
     def of(self, experiment: str) -> list[Item]:
         """The items and findings of an experiment."""
         return [item for item in [*self.item, *self.finding] if item.experiment == experiment]
+
+
+def filled(text: str, quantities: Quantities) -> str:
+    """A text with quantities in the place of their names and formats, as in ``{delay:.1f}`` and ``{share:.0%}``."""
+
+    def quantity(found: re.Match[str]) -> str:
+        return format(float(quantities[found[1]] or 0), found[2]).replace("%", " %")
+
+    return re.sub(r"\{([^:{}]+):([^{}]+)\}", quantity, text)
 
 
 def published(paper: str, experiment: str = "") -> dict[str, float]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from knee.papers.items import Quantities
+from knee.papers.items import Items, Quantities, filled
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.view.chart import Chart
@@ -163,22 +163,19 @@ class Experiment:
     """A figure, table or claim of a paper, or a question that it leaves open.
 
     Attributes:
-        key: names it in ``items/<paper>.toml`` and in links.
-        title: its heading, with the figure's number.
-        about: what is run and what to look at, in one or two paragraphs.
+        key: names it in ``items/<paper>.toml``, which has its title and what it is about, and in links.
         runs: its runs.
         measure: computes the quantities from the results, by the names that items use.
         drawings: its figures, with the paper's axes.
         tables: further tables, made from the results.
         extra: additional self-contained HTML, such as a heat map with a filter.
         conclusion: the answer to a question that the paper leaves open, made from the quantities, so that its numbers
-            are the run's.
+            are the run's. Most are in ``items/<paper>.toml``; here are those that compute something.
         negatives: changes of its runs with which its items must fail, by the names that items use.
+        title, about: its text, as the page has it.
     """
 
     key: str
-    title: str
-    about: str
     runs: Sequence[Run]
     measure: Callable[[Results], Quantities]
     drawings: Sequence[Drawing] = ()
@@ -186,6 +183,8 @@ class Experiment:
     extra: Callable[[Results], str] | None = None
     conclusion: Callable[[Quantities], str] | None = None
     negatives: Mapping[str, Negative] = field(default_factory=dict)
+    title: str = ""
+    about: str = ""
 
     def draws(self, results: Results) -> list[Quantities]:
         """The quantities of each draw."""
@@ -199,14 +198,23 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: ``key`` names its module, its data file and its page."""
+    """A paper: ``key`` names its module, its page and its data file, which has its text."""
 
     key: str
-    title: str
-    source: str
-    address: str
-    about: str
     experiments: Sequence[Experiment] = field(default_factory=list)
+    title: str = ""
+    source: str = ""
+    address: str = ""
+    about: str = ""
+
+    def worded(self, items: Items) -> Paper:
+        """This paper with the text of its data file."""
+        experiments = []
+        for experiment in self.experiments:
+            text = items.experiment[experiment.key]
+            says = partial(filled, text.conclusion) if text.conclusion else experiment.conclusion
+            experiments.append(replace(experiment, title=text.title, about=text.about, conclusion=says))
+        return replace(self, experiments=experiments, **items.paper.model_dump())
 
     def runs(self) -> dict[str, Run]:
         """All runs by name.

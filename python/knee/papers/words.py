@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from knee.papers.items import Comparison, ItemVerdict, Value
+from knee.view.numbers import number
 
 
 def value(found: Value, unit: str = "") -> str:
@@ -15,15 +16,6 @@ def value(found: Value, unit: str = "") -> str:
     if isinstance(found, bool):
         return "yes" if found else "no"
     return f"{number(found)} {unit}".strip()
-
-
-def number(x: float, digits: int = 4) -> str:
-    """Four digits at most, no exponent, thin spaces between thousands."""
-    if x == 0 or not math.isfinite(x):
-        return f"{x:g}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(x))))
-    text = f"{x:,.{min(places, 3)}f}".replace(",", "\u2009")
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def expected(comparison: Comparison) -> str:

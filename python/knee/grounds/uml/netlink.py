@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 # linux/rtnetlink.h
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE = 16, 20, 24, 32
-RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTCLASS = 36, 37, 40
+RTM_NEWQDISC, RTM_NEWTCLASS = 36, 40
 RTA_DST, RTA_OIF, RTA_METRICS, RTA_TABLE = 1, 4, 8, 15
 RTAX_WINDOW, RTAX_INITCWND, RTAX_RTO_MIN = 3, 11, 13
 RTN_UNICAST, RTN_LOCAL = 1, 2
@@ -144,11 +144,6 @@ def qdisc(
     """Adds a queue discipline at a device's root (``parent`` None) or below a class, or changes its options."""
     flags = 0 if change else NLM_F_CREATE | (NLM_F_REPLACE if parent is None else NLM_F_EXCL)
     return _tc(RTM_NEWQDISC, flags, device, handle, TC_H_ROOT if parent is None else parent, discipline, options)
-
-
-def no_qdisc(device: int) -> bytes:
-    """Removes the queue discipline at a device's root, and those below it."""
-    return _message(RTM_DELQDISC, 0, struct.pack("=B3xiIII", 0, device, 0, TC_H_ROOT, 0))
 
 
 def tclass(device: int, handle: int, parent: int, discipline: str, options: bytes, *, change: bool) -> bytes:

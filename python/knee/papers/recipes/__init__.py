@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from knee.errors import InputError
+from knee.papers import items
 from knee.scenario.units import near
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ NAMES = (
 )
 
 
+@cache
 def paper(name: str) -> Paper:
     """The paper of that key.
 
@@ -44,7 +47,7 @@ def paper(name: str) -> Paper:
     if name not in NAMES:
         raise InputError(f'There is no paper "{name}"; {near(name, list(NAMES))}.')
     found: Paper = import_module(f"{__name__}.{name.replace('-', '_')}").PAPER
-    return found
+    return found.worded(items.load(name))
 
 
 def chosen(words: Sequence[str]) -> list[Paper]:

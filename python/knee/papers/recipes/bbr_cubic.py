@@ -110,12 +110,8 @@ def _draw(version: str) -> Drawing:
 
 
 def _experiment(version: str, *others: str) -> Experiment:
-    name = _VERSIONS[version][0]
     return Experiment(
         key=version,
-        title=f"{name} beside CUBIC",
-        about=f"1 to 32 flows of {name} and one of CUBIC share {_RATE_MBPS} Mbit/s with an RTT of {_RTT_MS} ms and a "
-        "FIFO of 1 to 64 BDP; shares from 600 to 1000 s, the means of three seeds.",
         runs=[_run(each, *cell) for each in (version, *others) for cell in _cells()],
         measure=_measure(version),
         tables=_table(version, {version: "here", **{each: _VERSIONS[each][0] for each in others}}),
@@ -137,10 +133,5 @@ def _other_end(version: str) -> Negative:
 
 PAPER = Paper(
     key="bbr-cubic",
-    title="BBR beside one CUBIC flow",
-    source="Sarpkaya, Srivastava, Fund, Panwar: BBR's Sharing Behavior with CUBIC and Reno, 2025, arXiv 2505.07741",
-    address="https://arxiv.org/abs/2505.07741",
-    about="Public trials of BBR's first version and of Google's BBRv3 of 2023 beside one CUBIC flow, in queues of 1 to "
-    "64 BDP, run again. A packet's time of jitter keeps ACK clocks out of step with the full queue.",
     experiments=[_experiment("bbr"), _experiment("bbr3", "draft")],
 )

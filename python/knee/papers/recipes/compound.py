@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from knee.papers import drawing
-from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, run
 from knee.results.result import Result
@@ -41,10 +40,6 @@ def _draw_response(results: Results) -> Chart:
 
 RESPONSE = Experiment(
     key="response",
-    title="Response function",
-    about="A flow alone on 2 Gbit/s with an RTT of 100 ms and random loss of 0.1, 0.01 and 0.003 %: there is never a "
-    "queue. The window follows the loss probability p as p^(-1/(2-k)), with k = 3/4 as p^-0.8; Reno's as p^-0.5. Means "
-    f"of {_SEEDS} seeds, every packet acknowledged.",
     runs=[
         Run(
             f"{cc}-{loss:g}",
@@ -82,19 +77,8 @@ def _measure_fairness(results: Results) -> dict[str, float]:
     return {"stolen": compound, "stolen_by_highspeed": highspeed, "of_highspeed": compound / highspeed}
 
 
-def _conclude_fairness(found: Quantities) -> str:
-    compound, highspeed = (100 * float(found[name] or 0) for name in ("stolen", "stolen_by_highspeed"))
-    return (
-        f"Two Reno flows lose at most {compound:.0f} % of their throughput to two Compound flows, and "
-        f"{highspeed:.0f} % to two of HighSpeed TCP."
-    )
-
-
 FAIRNESS = Experiment(
     key="fairness",
-    title="Fairness to standard TCP",
-    about="Two Reno flows beside two of Reno, Compound or HighSpeed TCP, with an RTT of 60 ms, on 10, 100 and 500 "
-    "Mbit/s. The bandwidth stolen is what the first two lose against the case in which all four are Reno.",
     runs=[
         run(
             f"{cc}-{rate}",
@@ -107,7 +91,6 @@ FAIRNESS = Experiment(
         for rate, limit in _LINKS
     ],
     measure=_measure_fairness,
-    conclusion=_conclude_fairness,
     drawings=[
         drawing.of_run("compound-100", "Two Reno and two Compound flows on 100 Mbit/s.", "throughput_mbps"),
     ],
@@ -126,9 +109,6 @@ def _measure_rtts(results: Results) -> dict[str, float]:
 
 RTTS = Experiment(
     key="rtts",
-    title="RTT fairness",
-    about="Two flows with RTTs of 40 and 160 ms on 100 Mbit/s. Aggressive algorithms that follow loss alone favour the "
-    "near one more than standard TCP does; here HighSpeed TCP stands for them.",
     runs=[
         run(
             f"rtts-{cc}",
@@ -146,12 +126,5 @@ RTTS = Experiment(
 
 PAPER = Paper(
     key="compound",
-    title="Compound TCP",
-    source="Tan, Song, Zhang, Sridharan: A Compound TCP Approach for High-speed and Long Distance Networks, INFOCOM "
-    "2006 (Microsoft Research MSR-TR-2005-86)",
-    address="",
-    about="The claims of the abstract, bandwidth scalability, fairness to standard TCP irrelevant to the window's "
-    "size, and improved RTT fairness, and the response function from which the paper derives its constants. Claims "
-    "without a number are findings, which no total counts.",
     experiments=[RESPONSE, FAIRNESS, RTTS],
 )

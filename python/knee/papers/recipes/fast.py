@@ -31,10 +31,6 @@ def _measure_backlog(results: Results) -> dict[str, float]:
 
 BACKLOG = Experiment(
     key="backlog",
-    title="Equilibrium: alpha packets of each flow in the queue",
-    about="One flow with alpha = 100, and four with alpha = 50 and RTTs of 20, 50, 100 and 200 ms, on 100 Mbit/s. All "
-    "start at once, so that each knows its propagation delay, as the theorem supposes. In equilibrium each keeps its "
-    "alpha packets in the queue, so all have the same rate, alpha over the queueing delay, whatever their RTT.",
     runs=[
         _run("one", [{"cc": "fast", "rtt": "50 ms"}]),
         _run("rtts", [{"cc": "fast", "rtt": f"{rtt} ms", "cc_params": {"alpha": 50}} for rtt in _RTTS_MS]),
@@ -55,9 +51,6 @@ def _measure_weights(results: Results) -> dict[str, float]:
 
 WEIGHTS = Experiment(
     key="weights",
-    title="Equilibrium: shares by alpha",
-    about="Three flows with alpha = 50, 100 and 150 on 100 Mbit/s. The equilibrium maximises the sum of alpha log x, "
-    "so their rates are as their alphas.",
     runs=[_run("weights", [{"cc": "fast", "rtt": "50 ms", "cc_params": {"alpha": alpha}} for alpha in _ALPHAS])],
     measure=_measure_weights,
     negatives={"vegas": Negative("Vegas, which has no weights", ["flows.*.cc_params={}", "flows.*.cc=vegas"])},
@@ -77,9 +70,6 @@ def _measure_links(results: Results) -> dict[str, float]:
 
 LINKS = Experiment(
     key="two-links",
-    title="Equilibrium: proportional fairness over two links",
-    about="Two links of 60 Mbit/s in a row: one flow goes over both, one over each. Where all have the same alpha, the "
-    "sum of logarithms is greatest with a third of a link for the long flow and two thirds for each short one.",
     runs=[
         Run(
             "two-links",
@@ -105,11 +95,5 @@ LINKS = Experiment(
 
 PAPER = Paper(
     key="fast",
-    title="FAST TCP",
-    source="Jin, Wei, Low: FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004",
-    address="",
-    about="What the paper proves of the equilibrium: it is unique, each flow keeps alpha packets in the "
-    "queues, and the rates are weighted proportionally fair. Its measurements depend on a testbed and on versions of a "
-    "prototype that it does not describe in full; they are not repeated.",
     experiments=[BACKLOG, WEIGHTS, LINKS],
 )

@@ -140,12 +140,10 @@ def _draw_mathis(setting: str) -> Drawing:
     return Drawing("How goodputs are distributed over the flows.", draw)
 
 
-def _mathis(setting: str, title: str, about: str) -> Experiment:
+def _mathis(setting: str) -> Experiment:
     where = _SETTINGS[setting]
     return Experiment(
         key=setting,
-        title=title,
-        about=about,
         runs=[_run(f"reno-{count}", where, {"reno": count}, seconds) for count, seconds in where.flows.items()],
         measure=lambda results: _measure_mathis(results, setting),
         tables=_table_mathis(setting),
@@ -183,8 +181,6 @@ def _table_fairness(_: Results, found: Quantities) -> list[Table]:
 
 FAIRNESS = Experiment(
     key="fairness",
-    title="A thousand flows: BBR, and CUBIC beside Reno",
-    about="1000 BBR flows on 10 Gbit/s with base RTTs of 20 and 100 ms, and 500 CUBIC flows beside 500 Reno flows.",
     runs=[
         *(_run(f"bbr-{name}", _CORE, {"bbr": 1000}, 160, rtt) for name, rtt in _BBR.items()),
         _run("cubic-reno", _CORE, {"cubic": 500, "reno": 500}, 300),
@@ -196,32 +192,8 @@ FAIRNESS = Experiment(
 
 PAPER = Paper(
     key="imc2021",
-    title="Thousands of flows",
-    source="Philip, Ware, Athapathu, Sherry, Sekar: Revisiting TCP congestion control throughput models & fairness "
-    "properties at scale, IMC 2021; repeated with published data, github.com/vinitaparasrampuria/IMC-Revisiting-TCP",
-    address="https://doi.org/10.1145/3487552.3487834",
-    about="Does the rate that Mathis et al. derived for one Reno flow hold for 5000 on 10 Gbit/s? The paper finds that "
-    "it does if p counts reductions of the window, not lost packets. Numbers here are those of the repetition on "
-    "CloudLab, which published them as data, with its links and buffers. Where the same scripts on FABRIC give other "
-    "numbers, the items say so.",
     experiments=[
-        _mathis(
-            "edge",
-            "Tens of flows on 100 Mbit/s",
-            "10, 30 and 50 Reno flows, a base RTT of 20 ms, and a buffer of 3 MB.",
-        ),
-        _mathis(
-            "intermediate",
-            "Hundreds of flows on 1 Gbit/s",
-            "100, 300 and 500 Reno flows, a base RTT of 20 ms, and a buffer of 25 MB. The short form has a tenth of "
-            "all.",
-        ),
-        _mathis(
-            "core",
-            "Thousands of flows on 10 Gbit/s",
-            "1000, 3000 and 5000 Reno flows, a base RTT of 20 ms, and a buffer of 375 MB. The short form has a "
-            "hundredth of all.",
-        ),
+        *map(_mathis, _SETTINGS),
         FAIRNESS,
     ],
 )

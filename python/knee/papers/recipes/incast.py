@@ -116,10 +116,6 @@ def _draw_buffers(results: Results) -> Chart:
 
 BUFFERS = Experiment(
     key="buffers",
-    title="Throughput collapse by the size of a switch's buffer",
-    about="A client asks N servers for 256 KiB each over 1 Gbit/s and for the next block when all have come, with "
-    "NewReno and a least timeout of 200 ms. As long as one server waits for its timeout, all others wait too. Servers "
-    "count as supported up to the first number with less than 90 % of the payload that the link carries.",
     runs=_blocks(_BUFFERS_KIB, ["200 ms"]),
     measure=_measure_buffers,
     negatives={
@@ -144,9 +140,6 @@ def _draw_timeouts(results: Results) -> Chart:
 
 TIMEOUTS = Experiment(
     key="timeouts",
-    title="Fine-grained timeouts avoid the collapse",
-    about="The same with 64 KiB of buffer and a least retransmission timeout of 200 ms, 1 ms and 200 us. Servers count "
-    "up to the first number with less than half of the payload that the link carries.",
     runs=_blocks([_TIMED_KIB], _TIMEOUTS),
     measure=_measure_timeouts,
     negatives={"coarse": Negative("a least timeout of 200 ms in all runs", ["tcp.rto_min=200 ms"])},
@@ -243,11 +236,6 @@ def _draw_waited(results: Results) -> Chart:
 
 FIG18 = Experiment(
     key="fig18",
-    title="Fig. 18: query completion time with a static buffer",
-    about="A client asks N servers for 1 MB/N each over 1 Gbit/s, 1000 times, and waits for all of them. The port has "
-    "100 kB. TCP is NewReno with a least timeout of 300 ms and of 10 ms; it stands on Linux' loss recovery here, whose "
-    "RACK and tail loss probe repair what the paper's hosts waited a timeout for. So where DCTCP begins to suffer is "
-    "counted in lost packets: at least one per query.",
     runs=[
         _query(name, cc, servers, rto_min_ms, _STATIC)
         for name, (cc, rto_min_ms) in _VARIANTS.items()
@@ -276,9 +264,6 @@ def _measure_dynamic(results: Results) -> dict[str, Value]:
 
 FIG19 = Experiment(
     key="fig19",
-    title="Fig. 19 and Table 2: query completion time with a dynamic buffer",
-    about="The same with a least timeout of 10 ms and the 700 kB that the switch's shared memory gives to one busy "
-    "port. Other ports are idle, so the memory itself is not simulated.",
     runs=[
         _query(f"{name}-dynamic", cc, servers, 10, _DYNAMIC)
         for name, cc in (("tcp", "reno"), ("dctcp", "dctcp"))
@@ -297,12 +282,5 @@ FIG19 = Experiment(
 
 PAPER = Paper(
     key="incast",
-    title="Incast",
-    source="Phanishayee et al.: Measurement and Analysis of TCP Throughput Collapse in Cluster-based Storage Systems, "
-    "FAST 2008; Vasudevan et al.: Safe and Effective Fine-grained TCP Retransmissions for Datacenter Communication, "
-    "SIGCOMM 2009; Alizadeh et al.: Data Center TCP (DCTCP), SIGCOMM 2010",
-    address="",
-    about="What the texts say in numbers; curves are drawn with their axes, and points are not read off the printed "
-    "figures. Fig. 20 of DCTCP, 40 clients at once in one shared memory, needs a switch that knee does not have.",
     experiments=[BUFFERS, TIMEOUTS, FIG18, FIG19],
 )

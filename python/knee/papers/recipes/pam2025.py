@@ -149,9 +149,6 @@ def _other_queue(other: str, queue: str, bdp: float) -> dict[str, str]:
 def _experiment(other: str) -> Experiment:
     return Experiment(
         key=other,
-        title=f"Prague beside {OTHERS[other][2]}",
-        about="A Prague flow and another one share 100 Mbit/s with an RTT of 10 ms for 60 s, through nine queues with "
-        "buffers of half to eight bandwidth-delay products.",
         runs=_runs(other),
         measure=lambda results: _cells(results, other),
         tables=_table(other),
@@ -204,8 +201,6 @@ def _conclude_all(found: Quantities) -> str:
 
 ALL = Experiment(
     key="cells",
-    title="How many cells agree, and why",
-    about="All cells again, and BBR in DualPI2 without random delay.",
     runs=[*(run for other in OTHERS for run in _runs(other)), _STILL],
     measure=_measure_all,
     tables=_table_all,
@@ -214,12 +209,5 @@ ALL = Experiment(
 
 PAPER = Paper(
     key="pam2025",
-    title="Prague in a partial L4S deployment",
-    source="Sarpkaya, Fund, Panwar: To adopt or not to adopt L4S-compatible congestion control? Understanding "
-    "performance in a partial L4S deployment, PAM 2025; github.com/fatihsarpkaya/L4S-PAM2025",
-    address="https://doi.org/10.1007/978-3-031-85960-1_10",
-    about="The published trials of one Prague flow beside one classic flow, run again: four algorithms, nine queues, "
-    "five buffers, with the means of ten trials on Linux hosts that the authors published as data. Queues follow their "
-    "tc commands; runs here are means of ten seeds, too, with up to 0.2 ms of random delay as machines have it.",
     experiments=[ALL, *(_experiment(other) for other in OTHERS)],
 )

@@ -134,12 +134,6 @@ def _draw_testbed(rtt_ms: int) -> Drawing:
 def _testbed(rtt_ms: int) -> Experiment:
     return Experiment(
         key=f"testbed-{rtt_ms}",
-        title=f"50 flows with an RTT of {rtt_ms} ms: BBR's share beside CUBIC",
-        about=f"50 flows share {_RATE} Mbit/s for 120 s; 1 to 49 of them are BBR (version 1), the others CUBIC, with "
-        "buffers from half a BDP to 50. The testbed started each group over a connection of its own, in an order that "
-        "its data do not tell. In deep buffers a second decides: whoever comes later finds a full queue, and BBR "
-        "takes it for the path's RTT. So each setting is drawn three times: BBR first by a second, together, and "
-        "CUBIC first. A share that holds in some of these orders only is undecided.",
         runs=[_shared(rtt_ms, buffer, bbr) for buffer in _BUFFERS[rtt_ms] for bbr in _BBR],
         measure=_measure_testbed(rtt_ms),
         tables=_table_testbed(rtt_ms),
@@ -200,10 +194,6 @@ def _table_equilibrium(results: Results, _: Quantities) -> list[Table]:
 
 EQUILIBRIUM = Experiment(
     key="equilibrium",
-    title="The mixed equilibrium of BBR and CUBIC",
-    about="Where BBR's share equals its part of the flows, nobody gains by changing to the other algorithm: Mishra et "
-    "al. predict that both remain. The testbed's number of CUBIC flows there is read from its shares in the same way, "
-    "by straight lines between 1, 5, 10, 25, 40 and 49 BBR flows. Each order of start is a draw.",
     runs=[_shared(40, buffer, bbr) for buffer in _MIXED for bbr in _BBR],
     measure=_measure_equilibrium,
     tables=_table_equilibrium,
@@ -289,11 +279,6 @@ def _draw_ware(results: Results) -> Chart:
 
 WARE = Experiment(
     key="model",
-    title="The model of BBR's share",
-    about="1 to 8 BBR flows beside one CUBIC flow on 10 Mbit/s with 40 ms and queues of 2 to 64 BDP, and one BBR flow "
-    "beside 1 to 16 flows of Reno or CUBIC with a queue of 32 BDP, measured from 60 s to 460 s. The model says that "
-    "two BDPs in flight, by an RTT measured over the others' queue, limit BBR, whatever the number of the others; and "
-    "that it sends nothing while it probes for the RTT, every 10 s.",
     runs=[
         *(_beside(queue, bbr, "cubic", 1) for queue in _QUEUES for bbr in _COUNTS),
         *(_beside(32, 1, cc, count) for cc in ("cubic", "reno") for count in _OTHERS if (cc, count) != ("cubic", 1)),
@@ -375,10 +360,6 @@ def _draw_starvation(results: Results) -> Chart:
 
 STARVATION = Experiment(
     key="starvation",
-    title="Starvation by RTT and by jitter",
-    about="Two flows on 120 Mbit/s. Two of BBR have RTTs of 40 and 80 ms and a deep buffer. Of two with 60 ms, one "
-    "crosses a link whose delay varies by up to 30 ms for reasons other than congestion: what converges to a small "
-    "range of delays takes the jitter for a queue.",
     runs=[
         _rtts("bbr"),
         *(_jittered(cc, jitter) for cc in ("vegas", "copa", "fast", "cubic") for jitter in _JITTERS_MS),
@@ -394,13 +375,5 @@ STARVATION = Experiment(
 
 PAPER = Paper(
     key="shares",
-    title="What BBR takes, and starvation",
-    source="Mishra, Tiu, Leong: Are we heading towards a BBR-dominant Internet?, IMC 2022, with the data of "
-    "Srivastava, Fund, Panwar, CNERT 2023; Ware et al.: Modeling BBR's Interactions with Loss-Based Congestion "
-    "Control, IMC 2019; Arun, Alizadeh, Balakrishnan: Starvation in End-to-End Congestion Control, SIGCOMM 2022",
-    address="https://doi.org/10.1145/3517745.3561429",
-    about="What was published on BBR (version 1) beside CUBIC, by measurement and by models, and on flows that starve. "
-    "Senders have windows of at most 3 MiB in the testbed's settings, and a packet's time of jitter keeps ACK clocks "
-    "out of step with the queue, as the random times of hosts do.",
     experiments=[_testbed(40), _testbed(20), EQUILIBRIUM, WARE, STARVATION],
 )

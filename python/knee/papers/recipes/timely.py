@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.items import Quantities
 from knee.papers.paper import Experiment, Negative, Paper, Results
 from knee.papers.recipes.common import mean, run
 
@@ -28,9 +27,6 @@ def _measure_rate(results: Results) -> dict[str, float]:
 
 RATE = Experiment(
     key="line-rate",
-    title="Near line rate at low delay",
-    about="2, 4 and 8 flows on 10 Gbit/s with a base RTT of 20 us, T_low of 50 us and T_high of 500 us. The flows "
-    "start 130 us apart.",
     runs=[
         run(f"flows-{n}", [{**_FLOW, "count": n, "stagger": "130 us"}], "500 ms", _LINK, warmup="200 ms", **_ALONE)
         for n in _FLOWS
@@ -60,27 +56,12 @@ def _measure_starts(results: Results) -> dict[str, float]:
     }
 
 
-def _conclude_starts(found: Quantities) -> str:
-    least, greatest, used = (
-        100 * float(found[name] or 0) for name in ("least_share", "greatest_share", "least_utilization")
-    )
-    return (
-        f"The first flow's share is between {least:.0f} and {greatest:.0f} % by when the second starts, and the link "
-        f"is used to {used:.0f} % or more: unfair as found, and stable."
-    )
-
-
 STARTS = Experiment(
     key="starts",
-    title="No unique fixed point",
-    about="Two flows, of which the second starts 0, 1, 3, 10 or 30 ms after the first. Nothing leads them to the fair "
-    "share: below T_low both only increase, and above it the gradient says how the queue moves, not who fills it. So "
-    "where they end depends on how they began.",
     runs=[
         run(f"late-{late}", [_FLOW, {**_FLOW, "start": f"{late} ms"}], "500 ms", _LINK, **_ALONE) for late in _LATE_MS
     ],
     measure=_measure_starts,
-    conclusion=_conclude_starts,
     drawings=[
         drawing.of_run(f"late-{late}", f"The second flow starts {late} ms after the first.", "throughput_mbps")
         for late in (1, 3)
@@ -89,12 +70,5 @@ STARTS = Experiment(
 
 PAPER = Paper(
     key="timely",
-    title="TIMELY",
-    source="Mittal et al.: TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015; Zhu et al.: ECN or "
-    "Delay: Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016",
-    address="",
-    about="Statements of the two abstracts, on one link of 10 Gbit/s; those without a number are findings, which no "
-    "total counts. The first paper's own figures are of hundreds of machines on a Clos network with PFC, which knee "
-    "does not have.",
     experiments=[RATE, STARTS],
 )

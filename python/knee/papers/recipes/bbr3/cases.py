@@ -60,8 +60,6 @@ def _measure_phases(results: Results) -> dict[str, float]:
 
 PHASES = Experiment(
     key="phases",
-    title="How phases end: in flight, and on a plateau",
-    about="A flow alone on 100 Mbit/s with an RTT of 40 ms and a deep buffer, sampled every 10 ms.",
     runs=[_run("phases", "12 s")],
     measure=_measure_phases,
     negatives={
@@ -93,10 +91,6 @@ def _measure_late(results: Results) -> dict[str, float]:
 
 LATE = Experiment(
     key="late",
-    title="How phases end by time",
-    about="The link loses bandwidth as the flow enters drain, and as it enters ProbeBW_DOWN. In drain the flow sends "
-    "at half its estimate, so that the 10 % of the draft's case only take it 10 ms longer; here the link keeps 45 of "
-    "100 Mbit/s. In the other run it keeps 90, as in the draft, and ProbeRTT is put off.",
     runs=[
         _run("late-drain", "3 s", changes=[{"at": f"{_DRAIN_S} s", "link": "bottleneck", "rate": "45 Mbit/s"}]),
         _run(
@@ -143,8 +137,6 @@ _UPSTREAM = {
 
 AGGREGATION = Experiment(
     key="aggregation",
-    title="Aggregated ACKs",
-    about="ACKs cross the upstream of a cable modem, which sends what it has every 10 ms.",
     runs=[_run("aggregated", "20 s", link={"reverse": _UPSTREAM})],
     measure=_measure_aggregation,
     negatives={
@@ -165,9 +157,6 @@ def _measure_policer(results: Results) -> dict[str, float]:
 
 POLICER = Experiment(
     key="policer",
-    title="A token bucket policer",
-    about="A token bucket of 100 Mbit/s and 100 kB. Its queue holds one packet, the least that knee's buckets have, so "
-    "that it drops what finds no tokens.",
     runs=[_run("policed", "40 s", link={"burst": "100 kB", "limit": "1 packets"}, warmup="10 s")],
     measure=_measure_policer,
     negatives={"bbr": BBR, "cubic": Negative("CUBIC", ["flows.0.cc=cubic"])},
@@ -198,10 +187,6 @@ def _measure_spurious(results: Results) -> dict[str, float]:
 
 SPURIOUS = Experiment(
     key="spurious",
-    title="Spurious recovery",
-    about="Packets overtake each other by up to 5 ms; and at 6 s the RTT becomes 1.5 s for half a second, so that the "
-    "retransmission timer fires twice although nothing is lost. A run whose ACKs come on time shows the states "
-    "that the flow would pass.",
     runs=[
         _run("reordered", "20 s", link={"jitter": "5 ms", "reorder": True}, warmup="5 s"),
         _run(
@@ -239,9 +224,6 @@ def _measure_long(results: Results) -> dict[str, float]:
 
 LONG = Experiment(
     key="long",
-    title="ProbeRTT during startup",
-    about="A flow alone on 1 Gbit/s with an RTT of 1 s, whose startup takes longer than the 5 s after which ProbeRTT "
-    "is due.",
     runs=[_run("long", "18 s", {"rtt": "1 s"}, {"rate": "1 Gbit/s", "limit": "200000 packets"})],
     measure=_measure_long,
     negatives={"never": Negative("ProbeRTT after a minute", ["flows.0.cc_params.probe_rtt_interval=60 s"])},
@@ -268,8 +250,6 @@ def _measure_bounded(results: Results) -> dict[str, float]:
 
 BOUNDED = Experiment(
     key="bounded",
-    title="A probe that loses",
-    about="A buffer of 100 packets, a third of a BDP: each probe after the first ends as packets are lost.",
     runs=[_run("bounded", "30 s", link={"limit": "100 packets"})],
     measure=_measure_bounded,
     negatives={
@@ -295,9 +275,6 @@ _ANSWERS = {"kind": "requests", "size": "40 MB", "think": "7 s", "connection": "
 
 PAUSES = Experiment(
     key="pauses",
-    title="Pauses of the application",
-    about="Answers of 40 MB over one connection, each 7 s after the one before. Flows with an application record no "
-    "states, but ProbeRTT would keep half a BDP in flight for 200 ms.",
     runs=[_run("pauses", "40 s", {"traffic": _ANSWERS})],
     measure=_measure_pauses,
     negatives={"busy": Negative("no pauses", ["flows.0.traffic.think=0 s"])},

@@ -37,9 +37,6 @@ def _measure_steady(results: Results) -> dict[str, Value]:
 
 STEADY = Experiment(
     key="steady",
-    title="Startup, drain, and probing",
-    about="A flow alone on 100 Mbit/s with an RTT of 40 ms and a deep buffer, for half a minute: the cases of leaving "
-    "startup on a plateau, leaving drain, probing, and visiting ProbeRTT.",
     runs=[run("steady", "30 s")],
     measure=_measure_steady,
     negatives={
@@ -69,11 +66,6 @@ def _measure_steps(results: Results) -> dict[str, Value]:
 
 STEPS = Experiment(
     key="steps",
-    title="Ten times the bandwidth, and a tenth",
-    about="After 15 s the link of 10 Mbit/s becomes one of 100 Mbit/s, or the other way round. The bound on what is in "
-    "flight doubles its growth with each round of a probe, so the new bandwidth is found in a number of rounds that "
-    "grows as the logarithm of the BDP, which is 330 packets. A smaller one is believed once the filter of two probing "
-    "cycles has forgotten the old one.",
     runs=[
         run(
             name,
@@ -107,9 +99,6 @@ def _measure_small(results: Results) -> dict[str, Value]:
 
 SMALL = Experiment(
     key="small",
-    title="A BDP below a packet",
-    about="A flow alone on 1 Mbit/s with an RTT of 1 ms, where a packet takes 12 ms. Four packets remain in flight, so "
-    "that delayed ACKs do not stop the flow.",
     runs=[run("small", "30 s", {"rtt": "1 ms"}, {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s")],
     measure=_measure_small,
     negatives={
@@ -131,11 +120,6 @@ def _measure_loss(results: Results) -> dict[str, Value]:
 
 LOSS = Experiment(
     key="loss",
-    title="Random loss, and a shallow buffer",
-    about="100 Mbit/s and 40 ms, with 1 % of random loss in a deep buffer, and with a buffer of 20 packets, 6 % of a "
-    "BDP. While it cruises the flow gives up as much of its rate per round as it loses, and takes it back at the next "
-    "probe, after 62 rounds at most: by the draft's simplified model (5.3.3.8.3) a mean of (1 - 0.99^62) / 0.62 of the "
-    "link.",
     runs=[
         replace(run("random", "60 s", link={"loss": 0.01}, warmup="10 s"), seeds=3, quick_seeds=2),
         run("shallow", "40 s", link={"limit": "20 packets"}, warmup="10 s"),

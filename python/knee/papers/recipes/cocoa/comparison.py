@@ -121,8 +121,6 @@ def _draw_small(results: Results) -> Chart:
 EXPERIMENTS = [
     Experiment(
         key="reno",
-        title="Section 4: Reno, fq_codel and cocoa",
-        about="A Reno flow for 240 s on 100 Mbit/s with a base RTT of 50 ms.",
         runs=[run for run in _table1_runs() if run.name in ("table1-reno-fq_codel", "table1-reno-cocoa")],
         measure=_reno,
         negatives={"swapped": Negative.swapped("the other queue", ("table1-reno-fq_codel", "table1-reno-cocoa"))},
@@ -130,10 +128,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="table1",
-        title="Table 1: CUBIC and Reno over fq, fq_codel and cocoa; and cake",
-        about="100 Mbit/s, base RTT 50 ms, 240 s. The paper gives means of ten runs. With a single flow the "
-        "simulator involves no randomness, so its runs differ in the phase of the flow's start against the kernel's "
-        "clock. The items are the paper's statements about the table.",
         runs=_table1_runs(),
         measure=_table1,
         negatives={
@@ -147,10 +141,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="small-bdp",
-        title="Section 4: a small bandwidth-delay product",
-        about="A CUBIC flow on 100 Mbit/s with a base RTT of 1 ms, where a bandwidth-delay product is 8 packets. "
-        "CoDel does not act as long as the queueing delay falls below 5 ms once every 100 ms, so fq_codel may keep a "
-        "queue of several base RTTs.",
         runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
         negatives={

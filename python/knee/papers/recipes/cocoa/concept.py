@@ -111,10 +111,6 @@ def _draw_guards(results: Results) -> Chart:
 EXPERIMENTS = [
     Experiment(
         key="fig1",
-        title="Figs. 1 and 2: a buffer too small, and one too large",
-        about="The paper sketches the queue of a loss-based flow. Here Reno runs on 20 Mbit/s with a base RTT of 40 "
-        "ms, where a bandwidth-delay product is 66 packets, first with a buffer of 15 packets and then with one of "
-        "150.",
         runs=[
             Run("fig1-fixed", "cocoa-fig1-fixed"),
             Run("fig2-fixed", "cocoa-fig2-fixed"),
@@ -145,9 +141,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig3",
-        title="Fig. 3: guard intervals and longest intervals",
-        about="A CUBIC flow through cocoa on 5 Mbit/s with a base RTT of 40 ms, with the multiplier of one half of the "
-        "paper's sketch. At 10 s the rate falls.",
         runs=[Run("fig3", "cocoa-fig3")],
         measure=_guards,
         negatives={

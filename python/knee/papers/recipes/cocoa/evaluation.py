@@ -95,8 +95,6 @@ SHORT_PATH = [(0.0, 30.0, 20.0), (30.0, 60.0, 10.0)]
 EXPERIMENTS = [
     Experiment(
         key="fig4",
-        title="Figs. 4 and 5: the rate halved, fq and cocoa",
-        about="A CUBIC flow with a base RTT of 10 ms on 20 Mbit/s; the rate falls to 10 Mbit/s after 30 s.",
         runs=[Run("fig4", "cocoa-fig4"), Run("fig5", "cocoa-fig5")],
         measure=_halved,
         negatives={
@@ -107,8 +105,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig6",
-        title="Fig. 6: the rate doubled",
-        about="The flow of Fig. 5; the rate rises from 20 to 40 Mbit/s after 30 s.",
         runs=[Run("fig6", "cocoa-fig6"), Run("fig5", "cocoa-fig5")],
         measure=_doubled,
         negatives={
@@ -122,9 +118,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig7",
-        title="Figs. 7 and 8: a long path, fq_codel and cocoa",
-        about="A CUBIC flow on 100 Mbit/s with a base RTT of 100 ms. MB are 10⁶ bytes of whole frames. The paper "
-        "does not say which headers it counts, but 2893 MB of payload would not fit the link in 240 s.",
         runs=[
             Run("fig7", "cocoa-fig7"),
             Run("fig8", "cocoa-fig8"),
@@ -137,8 +130,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig9",
-        title="Fig. 9: BBR through cocoa",
-        about="A BBR flow with a base RTT of 10 ms on 50 Mbit/s; the rate falls to 25 Mbit/s after 30 s.",
         runs=[Run("fig9", "cocoa-fig9")],
         measure=_bbr,
         negatives={

@@ -53,24 +53,9 @@ def _tables(_: Results, found: Quantities) -> Sequence[Table]:
     return [Table("A CUBIC flow through cocoa on 20 Mbit/s for 60 s.", head, rows)]
 
 
-def _says(found: Quantities) -> str:
-    return (
-        "The limit of 1 s assumes RTTs below it, as the paper says. With an RTT of 1 s it lets the buffer be cut to "
-        f"{found['least_1000_0']:.0f} packets, and {found['use_1000_0']:.0f} % of the link are used; with 2, 4 or "
-        f"8 round-trip times the buffer is not cut, and {found['use_1000_2']:.0f} % are. At 100 ms it makes no "
-        "difference. At 10 ms guard intervals of 2 round-trip times are too short: the buffer is cut to "
-        f"{found['least_10_2']:.0f} packets, where the limit of 1 s leaves {found['least_10_0']:.0f}."
-    )
-
-
 EXPERIMENT = Experiment(
     key="guard-rtt",
-    title="Open (2.3): a greatest guard interval by RTT",
-    about="The paper suggests a multiple of the round-trip time, 2, 4 or 8 times, in place of the limit of 1 s. A "
-    "CUBIC flow on 20 Mbit/s with RTTs of 10, 100 and 1000 ms. The RTT is the base RTT, given as base_rtt, plus what "
-    "a flow's packets wait in the queue.",
     runs=[_run(rtt, limit) for rtt in RTTS_MS for limit in LIMITS],
     measure=_measure,
     tables=_tables,
-    conclusion=_says,
 )

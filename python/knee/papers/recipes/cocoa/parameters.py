@@ -102,10 +102,6 @@ def _swapped(name: str) -> Negative:
 EXPERIMENTS = [
     Experiment(
         key="multiplier",
-        title="Section 2.1: choice of the multiplier",
-        about="Reno, CUBIC and BBR on 200 Mbit/s with a base RTT of 50 ms, where BBR's probing reaches the end of "
-        "the initial 100 packets. If a guard interval is too short, it contains only the gap between two losses; "
-        "cocoa then mistakes the queue in it for a standing queue and cuts the buffer to nearly nothing.",
         runs=[
             Run(_name(cc, m), "cocoa-bbr", [f"flows.0.cc={cc}", f"link.queue_params.multiplier={m}"])
             for cc in CCS
@@ -129,9 +125,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="increase",
-        title="Section 2.2: a sudden increase of bandwidth",
-        about="CUBIC through cocoa on 20 Mbit/s; the rate rises to 400 Mbit/s after 30 s. Once with the paper's "
-        "limit, by which a buffer at most doubles, and once without a limit (a factor of 100).",
         runs=[
             Run("increase-limited", "cocoa-increase"),
             Run("increase-unlimited", "cocoa-increase", ["link.queue_params.max_increase=100.0"]),
@@ -142,9 +135,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="guard",
-        title="Section 2.3: a delay-based flow whose bandwidth drops",
-        about="Vegas through cocoa on 100 Mbit/s; the rate falls to 10 Mbit/s after 60 s. Vegas loses nothing until "
-        "then, so its longest interval, and with it the next guard interval, grows with the flow's age.",
         runs=[
             Run("guard-limited", "cocoa-vegas"),
             Run("guard-unlimited", "cocoa-vegas", ["link.queue_params.max_guard_interval=1000 s"]),

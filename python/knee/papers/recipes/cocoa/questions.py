@@ -37,16 +37,6 @@ def _bbr3(results: Results) -> dict[str, Value]:
     return figures
 
 
-def _bbr3_says(q: Quantities) -> str:
-    return (
-        "The paper conjectures that a multiplier of 0.5 is enough for BBR v2, which was not finished then. BBR v3 "
-        f"probes the same way, and it is: the buffer is never cut below the initial {q['least_buffer_0.5']:.0f} "
-        f"packets on a path where BBR v1's is cut to {q['least_buffer_v1']:.0f}. A quarter is not enough: it cuts the "
-        f"buffer to {q['least_buffer_0.25']:.0f}. In the run of Fig. 9 BBR v3 uses {q['utilization_percent']:.0f} % "
-        "of the link."
-    )
-
-
 def _draw_bbr3(results: Results) -> Chart:
     lines = [
         measures.buffer(results[_name(m)], f"multiplier {m:g}", OKABE_ITO[i], dash="dash" if i == 3 else "solid")
@@ -105,9 +95,6 @@ def _initial(path: str, name: str) -> Run:
 EXPERIMENTS = [
     Experiment(
         key="bbr3",
-        title="Open (2.1): BBR v3 and the multiplier",
-        about="BBR v3 on 25 Mbit/s with a base RTT of 80 ms, where probing reaches the end of the initial 100 "
-        "packets, and in the run of Fig. 9.",
         runs=[
             *(
                 Run(_name(m), "cocoa-bbr", [*PATH, "flows.0.cc=bbr3", f"link.queue_params.multiplier={m}"])
@@ -117,15 +104,10 @@ EXPERIMENTS = [
             Run("bbr3-fig9", "cocoa-fig9", ["flows.0.cc=bbr3"]),
         ],
         measure=_bbr3,
-        conclusion=_bbr3_says,
         drawings=[Drawing("The buffer that cocoa grants a BBR v3 flow, by multiplier.", _draw_bbr3)],
     ),
     Experiment(
         key="initial",
-        title="Open (6): an initial buffer learned from earlier flows",
-        about="A CUBIC flow runs for 40 s; a second one starts at 45 s, either with the paper's initial 100 packets "
-        "or with the mean of the final buffers of earlier flows. The short path has 20 Mbit/s and 10 ms, the long "
-        "one 100 Mbit/s and 100 ms; there the second flow sends 100 MB.",
         runs=[_initial(path, name) for path in ("short", "long") for name in ("static", "learned")],
         measure=_learned,
         conclusion=_learned_says,

@@ -36,10 +36,6 @@ def _draw_1(results: Results) -> Chart:
 
 FIG_1 = Experiment(
     key="fig1",
-    title="Fig. 1: what Vegas queues",
-    about="2, 8 and 16 Vegas flows on 5 Mbit/s, with an RTT of 30 ms and a queue of 100 packets, one starting every "
-    "2 s. Each flow keeps 2 to 4 packets in the queue, and more if it started while other flows had filled the "
-    "queue, which it then takes for part of the path. So the queue grows with the number of flows.",
     runs=[Run(f"fig1-{n}", "daimd-fig1", [f"flows.0.count={n}"]) for n in VEGAS_FLOWS],
     measure=_measure_1,
     negatives={"cubic": Negative("CUBIC", ["flows.0.cc=cubic"])},
@@ -82,10 +78,6 @@ def _measure_2(results: Results) -> dict[str, float]:
 
 FIG_2 = Experiment(
     key="fig2",
-    title="Fig. 2: the backoff follows the queue",
-    about="One flow of the basic algorithm on 50 Mbit/s with a delay of 120 ms, a queue of 400 packets and tau0 of "
-    "20 ms. The first backoff halves the window; the others multiply it by beta = RTTmin / RTT, after which the "
-    "queue just empties.",
     runs=[Run("fig2", "daimd-fig2")],
     measure=_measure_2,
     negatives={
@@ -130,10 +122,6 @@ def _measure_3(results: Results) -> dict[str, float]:
 
 FIG_3 = Experiment(
     key="fig3",
-    title="Fig. 3: RTTmin ratchets down",
-    about="As in Fig. 2, but RTTmin is set to 200 ms at the start and keeps that value until the first backoff, as "
-    "if there had been a queue from the beginning. Since beta = delta RTTmin / RTT aims below RTTmin, each backoff "
-    "finds a smaller RTTmin, until it is the propagation delay.",
     runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
     measure=_measure_3,
     negatives={"swapped": Negative.swapped("delta, or none", ("fig3", "fig3-kept"))},
@@ -152,8 +140,6 @@ def _measure_4(results: Results) -> dict[str, float]:
 
 FIG_4 = Experiment(
     key="fig4",
-    title="Fig. 4: ten flows find the propagation delay",
-    about="Ten flows; each starts with its own RTTmin, drawn from 120 to 240 ms.",
     runs=[Run("fig4", "daimd-fig4")],
     measure=_measure_4,
     negatives={"kept": Negative("no delta", ["flows.*.cc_params.delta=1.0"])},
@@ -197,9 +183,6 @@ def _draw_5(results: Results) -> Chart:
 
 FIG_5 = Experiment(
     key="fig5",
-    title="Fig. 5: a flat part in the sawtooth",
-    about="One flow of the modified algorithm with a fixed Delta0 of 8 s. The window grows until the queueing delay "
-    "is tau0, then stays constant, and is reduced once Delta0 has passed since the last reduction.",
     runs=[Run("fig5", "daimd-fig5")],
     measure=_measure_5,
     negatives={"grows": Negative("a window that grows on above the threshold", ["flows.0.cc_params.hold=false"])},

@@ -72,11 +72,6 @@ def _table_7(results: Results, _: Quantities) -> list[Table]:
 
 FIG_7 = Experiment(
     key="fig7",
-    title="Fig. 7: 1 to 128 flows",
-    about="Flows on 500 Mbit/s with an RTT of 250 ms and a buffer of one bandwidth-delay product, with tau0 = 50 ms. "
-    "The paper measured the delay with pings; here it is the propagation delay plus the mean queueing delay. All other "
-    "parameters are those of Fig. 6. Flows start 100 ms apart. gamma and decay were chosen by 128 flows that start "
-    "70 to 145 ms apart, so 128 flows are judged by starts 60, 92, 125 and 160 ms apart.",
     runs=[
         *(Run(f"fig7-{n}", "daimd-fig7", [f"flows.0.count={n}"], quick=["duration=110 s"]) for n in FLOWS),
         *(
@@ -141,11 +136,6 @@ def _measure_8(results: Results) -> dict[str, Value]:
 
 FIG_8 = Experiment(
     key="fig8",
-    title="Fig. 8: a second flow",
-    about="Two flows without slow start on 500 Mbit/s, with an RTT of 250 ms and 250 ms of buffer; the second starts "
-    "at 100 s. Each backoff multiplies the window by beta. If AIMD flows are synchronized, the second flow then has "
-    "nine tenths of its share after log 0.1 / log beta epochs. The count is of the first flow's epochs until the "
-    "second flow has 45 % of both mean windows.",
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
     negatives={"reno": Negative("Reno", ["flows.*.cc_params={}", "flows.*.cc=reno"])},
@@ -200,11 +190,6 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 
 TABLE_1 = Experiment(
     key="table1",
-    title="Table I: H-TCP's congestion epochs",
-    about="One flow with H-TCP's increase, a backoff by half and a small buffer, on links that hold 100 to 50 000 "
-    "packets in 100 ms. In the first second after a backoff alpha is 1; then it grows with the square of the time. "
-    "The increase is that of H-TCP's draft, on which the table is based; its quadratic factor is 1/4, where Eq. 2 of "
-    "the paper has 0.5.",
     runs=[_table_run(window) for window in WINDOWS],
     measure=_measure_table,
     negatives={

@@ -52,9 +52,6 @@ def _table_networks(results: Results, found: Quantities) -> list[Table]:
 
 OVER_NETWORKS = Experiment(
     key="networks",
-    title="Sec. I: low delay, a full link and no loss, whatever the number of flows",
-    about="1 to 32 flows among themselves on 10 to 200 Mbit/s with RTTs of 20 to 250 ms, a buffer of 250 ms and a tau0 "
-    "of 20 ms. gamma and decay were chosen without these networks.",
     runs=[
         Run(
             _network(rate, rtt, flows),
@@ -113,9 +110,6 @@ def _table_knee(results: Results, _: Quantities) -> list[Table]:
 
 KNEE = Experiment(
     key="knee",
-    title="Sec. I: whatever the buffer",
-    about="Eight flows on 100 Mbit/s with an RTT of 50 ms, with buffers of 100, 250 and 1000 ms. The paper promises a "
-    "delay that is largely decoupled from the buffer.",
     runs=[Run(f"knee-{buffer}", "daimd-equals", [f"link.limit={buffer} ms"]) for buffer in BUFFERS_MS],
     measure=_measure_knee,
     negatives={
@@ -156,9 +150,6 @@ def _draw_drain(results: Results) -> Chart:
 
 DRAIN = Experiment(
     key="drain",
-    title="Secs. I and II-D: draining after loss-based flows",
-    about="Eight delay-based flows on 100 Mbit/s with a buffer of 250 ms, and two CUBIC flows from 20 to 80 s. Four of "
-    "the delay-based flows start while the buffer is full, so that their RTTmin is far above the propagation delay.",
     runs=[Run("drain", "daimd-drain")],
     measure=_measure_drain,
     negatives={

@@ -79,10 +79,6 @@ def _table(results: Results, _: Quantities) -> list[Table]:
 
 START = Experiment(
     key="start",
-    title="Sec. IV: limited slow start",
-    about="One flow on 50 Mbit/s with an RTT of 120 ms and a buffer of 4000 packets. Slow start ends at the first "
-    "backoff. Then RTTs of 60 to 480 ms, and rates of 20 to 200 Mbit/s: the paper says that it takes "
-    "O(RTT/tau0) round trips, whatever the rate.",
     runs=[
         Run("start-standard", "daimd-start", ["flows.0.cc_params.slow_start=standard"]),
         Run("start-reno", "daimd-start", ["flows.0.cc=reno"]),

@@ -83,12 +83,6 @@ def _table(_: Results, found: Quantities) -> list[Table]:
 
 BUFFER = Experiment(
     key="buffer",
-    title="One buffer for Tables I to III?",
-    about="The paper sets txqueuelen to 1000 packets. A Linux router joins segments that come back to back to one "
-    "packet (receive offload) and counts that once, so its 1000 packets are as many bursts. Packets of one segment "
-    "would be 121 ms at 100 Mbit/s: CUBIC's RTTs of 217 ms at a base of 50 ms in Table III suggest about 1700 of "
-    "these, those of 233 ms in Table II about 2000, while the 77 ms of Table I suggest 250 to 300 bursts. Each buffer "
-    "with all runs of the three tables.",
     runs=[run for runs in _RUNS.values() for run in runs],
     measure=_measure,
     tables=_table,

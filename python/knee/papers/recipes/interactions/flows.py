@@ -46,10 +46,6 @@ def _measure(results: Results) -> dict[str, Value]:
 
 FOUR = Experiment(
     key="flows",
-    title="Sec. III-C: four flows",
-    about="Four flows with the same RTT on 100 Mbit/s with 1000 packets of buffer: all of one algorithm, and one "
-    "against three of another. The paper gives these figures in its text, from its extended version. Four flows are "
-    "more or less fair than two, or swing more, if the means of four runs differ by two standard errors.",
     runs=[
         *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _EQUAL.items()),
         *(side_by_side(name, "interactions-bw4", ccs) for name, ccs in _MIXED.items()),
@@ -103,12 +99,6 @@ def _measure_quic(results: Results) -> dict[str, Value]:
 
 QUIC = Experiment(
     key="quic",
-    title="Sec. III-E: QUIC",
-    about=(
-        "The paper repeats its scenarios with QUIC on 10 Mbit/s: two flows, the second with 200 ms more, and a buffer "
-        "of 1000 packets as before. Its QUIC is that of Chromium in 2018, ours is quinn with the algorithms that TCP "
-        "has here."
-    ),
     runs=[
         *(side_by_side(name, "interactions-quic", ccs, APART_MS) for name, ccs in _QUIC.items()),
         side_by_side("two-cubic", "interactions-rtt2", ["cubic"] * 2, APART_MS),

@@ -64,20 +64,6 @@ def _measure(results: Results) -> dict[str, Value]:
     return made
 
 
-def _conclude(found: Quantities) -> str:
-    def said(queue: str) -> str:
-        return (
-            f"{queue}: {found[f'delay {queue}']:.0f} % of the throughput, an RTT of {found[f'rtt {queue}']:.2f} times "
-            f"the base, Jain's index across groups {found[f'jain {queue}']:.2f}"
-        )
-
-    return (
-        f"What a delay-based flow has beside a loss-based one: {'; '.join(said(queue) for queue in QUEUES)}. A queue "
-        "per flow, as in fq_codel and cocoa, gives each group its share and its own delay, which is what the paper "
-        "asks for. Dualpi2 lowers the delay of all but, with one queue for all classic flows, does not share fairly."
-    )
-
-
 def _table(_: Results, found: Quantities) -> list[Table]:
     rows = [
         [
@@ -96,12 +82,8 @@ def _table(_: Results, found: Quantities) -> list[Table]:
 
 ISOLATION = Experiment(
     key="isolation",
-    title="Isolation between the groups",
-    about="The paper concludes that groups must be isolated from each other to get their share. The matrix of some "
-    "algorithms with a queue per flow (fq_codel, cocoa), with two coupled queues (dualpi2), and with drop tail.",
     runs=RUNS,
     measure=_measure,
     extra=_maps,
     tables=_table,
-    conclusion=_conclude,
 )

@@ -77,9 +77,6 @@ def _table(_: Results, __: Quantities) -> list[Table]:
 
 MEASUREMENT = Experiment(
     key="measurement",
-    title="What the testbed's traces count",
-    about="100 Mbit/s Ethernet carries 98.44 Mbit/s of frames, which is the rate of the link in all runs here. What is "
-    "received falls short of it by the same part in all experiments, with and without losses.",
     runs=[pair("vegas", "vegas"), _OWN, _TRACED],
     measure=_measure,
     tables=_table,

@@ -103,10 +103,6 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 
 TABLE_1 = Experiment(
     key="table1",
-    title="Table I, Figs. 3 and 4: two flows with the same RTT",
-    about="Two flows share 100 Mbit/s and a buffer of 1000 super-packets for 60 s. The paper prints 174 ms for BBR and "
-    "140 ms for Vegas while the CUBIC flow in the same queue has 70 ms. Where RTTs are taken from traces, a flow that "
-    "loses waits for its retransmissions too, so one queue is no contradiction where the flow with more loses.",
     runs=[pair(a, b) for a, b in PAIRS],
     negatives={"others": OTHER_PAIRS, "lossy": LOSSY},
     measure=_measure_1,
@@ -165,12 +161,8 @@ def _table_of(name: str, key: str, labels: Sequence[str]) -> Callable[[Results, 
     return table
 
 
-_BUFFER = "Its runs have the 1000 packets that the paper names, each a burst: see the experiment on the buffer."
-
 TABLE_2 = Experiment(
     key="table2",
-    title="Table II and Fig. 5: two flows, one with 200 ms more",
-    about=f"Two flows of one algorithm share 100 Mbit/s, one of them with an RTT that is 200 ms longer. {_BUFFER}",
     runs=_of_all("two", "interactions-rtt2", 2),
     negatives={"others": _others("two"), "lossy": LOSSY},
     measure=_measure_rtts("two", 2),
@@ -206,8 +198,6 @@ def _measure_3(results: Results) -> dict[str, Value]:
 
 TABLE_3 = Experiment(
     key="table3",
-    title="Table III and Fig. 6: four flows, 50 to 200 ms",
-    about=f"Four flows of one algorithm share 100 Mbit/s; their RTTs are 50, 100, 150 and 200 ms. {_BUFFER}",
     runs=[*_of_all("four", "interactions-rtt4", 4), pair("bbr", "bbr")],
     negatives={
         "others": _others("four"),
@@ -237,8 +227,6 @@ def _measure_far(results: Results) -> dict[str, Value]:
 
 FAR = Experiment(
     key="far",
-    title="Sec. III-B: RTTs up to 400 ms",
-    about="The paper adds up to 400 ms, its tables 200 ms. The two flows of Table II, one with 400 ms more.",
     runs=[
         side_by_side(f"far-{cc}", "interactions-rtt2", [cc] * 2, APART_MS, ["flows.1.rtt=400.5 ms"])
         for cc in ("cubic", "bbr")

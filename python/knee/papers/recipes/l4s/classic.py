@@ -41,11 +41,6 @@ def _tables(_: Results, made: Quantities) -> list[Table]:
 
 CLASSIC = Experiment(
     key="classic",
-    title="Prague in a queue that marks it like classic traffic",
-    about="Prague beside CUBIC in one queue of 50 Mbit/s and 20 ms whose AQM knows nothing of L4S, as in Heist and "
-    "Morton's table (heistp/l4s-tests, s6_steady_state.md). knee run warns of such pairs of a flow and a queue. The "
-    "table's rows with RED, whose settings are not all given, and with Reno are left out: beside Reno, Prague takes "
-    "11 to 18 times its rate here and 26 to 60 times there, which is not explained.",
     runs=[_run(key, ecn) for key in QUEUES for ecn in _ECN],
     measure=_measure,
     negatives={"dualpi2": Negative("DualPI2", ["link.queue_params={}", "link.queue=dualpi2"])},

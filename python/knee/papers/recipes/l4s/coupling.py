@@ -103,9 +103,6 @@ def _draw(results: Results) -> Chart:
 
 COUPLING = Experiment(
     key="coupling",
-    title="Equal rates and a short queue from 4 to 200 Mbit/s",
-    about="A flow with Prague, or with DCTCP and ECT(1), beside one with CUBIC and ECN, both of the same RTT, for "
-    "80 s of which the last 50 count. A wait is an RTT less the path's and less the sending of the packet itself.",
     runs=[_run(cc, rate, rtt) for cc in SCALABLE for rate in RATES_MBPS for rtt in RTTS_MS[cc]],
     measure=_measure,
     negatives={

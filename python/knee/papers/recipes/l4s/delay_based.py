@@ -58,30 +58,11 @@ def _tables(_: Results, made: Quantities) -> list[Table]:
     return [Table("Goodput, Mbit/s, and mean queueing delay.", head, rows)]
 
 
-def _says(made: Quantities) -> str:
-    return (
-        "Not in one queue: CoDel marks seldom, Prague fills it, and LoLa, which reads the delay as a queue of its "
-        f"own making, gets {made['one_lola']:.1f} of 40 Mbit/s, delay-based AIMD {made['one_daimd']:.1f}. With marks "
-        "from 1 ms on it is the other way round: they keep more queue than that, every packet of Prague is marked, "
-        f"and it gets {made['step_lola_prague']:.1f} and {made['step_daimd_prague']:.1f}. Two queues do not help "
-        f"much either: DualPI2 keeps Prague's packets at {made['two_lola_prague_ms']:.1f} ms, but a classic flow "
-        "that keeps its own queue short causes no coupled marks, and Prague takes what it wants: "
-        f"{made['two_lola_prague']:.1f} Mbit/s beside LoLa's {made['two_lola']:.1f}, and "
-        f"{made['two_daimd_prague']:.1f} beside {made['two_daimd']:.1f} of delay-based AIMD. With a queue each they "
-        f"share: {made['own_lola_prague']:.1f} and {made['own_lola']:.1f} with LoLa, {made['own_daimd_prague']:.1f} "
-        f"and {made['own_daimd']:.1f} with delay-based AIMD, each at the delay that it makes."
-    )
-
-
 ONE_QUEUE = Experiment(
     key="delay-based",
-    title="Can Prague live with LoLa and delay-based AIMD?",
-    about="Prague beside LoLa or delay-based AIMD, both with an RTT of 20 ms, on 40 Mbit/s for 60 s of which the "
-    "last 40 count: in one queue, in the two of DualPI2, and with a queue each. Means of three seeds.",
     runs=[_meet(where, cc) for where in _MEETING for cc in _NAMES],
     measure=_measure,
     tables=_tables,
-    conclusion=_says,
     drawings=[
         drawing.side_by_side(
             "Throughput of Prague and LoLa.",
@@ -130,25 +111,9 @@ def _classic_tables(_: Results, made: Quantities) -> list[Table]:
     return [Table("Goodput, Mbit/s, and mean queueing delay.", head, [*rows, alone])]
 
 
-def _classic_says(made: Quantities) -> str:
-    return (
-        f"Alone yes: LoLa gets {made['alone_lola']:.1f} Mbit/s at {made['alone_lola_ms']:.1f} ms, for the AQM finds "
-        f"nothing to do below its target of 15 ms; delay-based AIMD gets {made['alone_daimd']:.1f}, whose queue at "
-        "times is longer, so that the AQM drops. Beside CUBIC the classic queue stands at its target, which is "
-        f"three times LoLa's, and LoLa is left with {made['dualpi2_lola']:.1f} Mbit/s (CoDel: "
-        f"{made['codel_lola']:.1f}, a FIFO: {made['pfifo_lola']:.1f}); delay-based AIMD, which has a mode for that, "
-        f"gets {made['dualpi2_daimd']:.1f}. With cocoa LoLa gets {made['cocoa_lola']:.1f} and delay-based AIMD "
-        f"{made['cocoa_daimd']:.1f}."
-    )
-
-
 CLASSIC_QUEUE = Experiment(
     key="classic-queue",
-    title="Does DualPI2's classic queue suit LoLa and delay-based AIMD?",
-    about="LoLa or delay-based AIMD alone and beside CUBIC, all with an RTT of 20 ms, on 40 Mbit/s: in the classic "
-    "queue of DualPI2, which steers to 15 ms, and in others.",
     runs=_classic_runs(),
     measure=_measure_classic,
     tables=_classic_tables,
-    conclusion=_classic_says,
 )

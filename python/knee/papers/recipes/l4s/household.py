@@ -88,32 +88,9 @@ def _tables(_: Results, made: Quantities) -> list[Table]:
     ]
 
 
-def _says(made: Quantities) -> str:
-    def of(queue: str, key: str, digits: int = 1) -> str:
-        return f"{made[f'{queue}_{key}']:.{digits}f}"
-
-    return (
-        f"For a home with several flows, a queue per flow. cocoa and CAKE give pages in {of('cocoa', 'page_ms', 0)} "
-        f"and {of('cake', 'page_ms', 0)} ms, DualPI2 in {of('dualpi2', 'page_ms', 0)}, a FIFO in "
-        f"{of('pfifo', 'page_ms', 0)}. Under cocoa the fastest download has {of('cocoa', 'apart')} times the rate of "
-        f"the slowest (far) one, under CAKE {of('cake', 'apart')}, under DualPI2 {of('dualpi2', 'apart')}. cocoa "
-        f"leaves each flow the delay that it makes: CUBIC waits {of('cocoa', 'low_ms')} ms, where CAKE holds it to "
-        f"{of('cake', 'low_ms')}; it marks nothing, so Prague has nothing to gain from it. Prague waits "
-        f"{of('dualpi2', 'low_ms')} ms under DualPI2 and takes {of('dualpi2', 'low')} Mbit/s of {_DOWN_MBPS}, since "
-        "CUBIC's packets and ACKs wait in the classic queues of both ways; under fq_codel with a threshold for "
-        f"ECT(1) it waits {of('fq_codel', 'low_ms')} ms and takes {of('fq_codel', 'low')}."
-    )
-
-
 HOUSEHOLD = Experiment(
     key="household",
-    title="What should a home's router run?",
-    about="40 Mbit/s down and 10 up. Two downloads with CUBIC, from a near and a far server, one download and one "
-    "upload with low delay in mind, one upload with CUBIC, and twenty pages of 300 kB one after the other. The "
-    "flows with low delay in mind are Prague where the queue marks L4S traffic (DualPI2 and fq_codel), else CUBIC; "
-    "ECN is on where the queue marks. The FIFO has 40 ms of buffer. Means of three seeds.",
     runs=[_run(queue) for queue in _QUEUES],
     measure=_measure,
     tables=_tables,
-    conclusion=_says,
 )

@@ -96,11 +96,6 @@ def _draw_pairs(results: Results) -> Chart:
 
 PAIRS = Experiment(
     key="pairs",
-    title="Two flows, as measured by Heist and Morton",
-    about="Pairs of Prague and CUBIC without ECN under DualPI2, at 50 and 10 Mbit/s and RTTs from 10 to 160 ms, for "
-    "3 minutes of which the last counts (heistp/l4s-tests, s1_table.md; kernel of the L4S team of 4 August 2020). That "
-    "Prague had no virtual RTT, so it has none here (rtt_target = 0 s). Where the table has both orders of a pair, the "
-    "value is their mean. Figures here are means of two seeds, of four where both RTTs are 80 ms.",
     runs=[*(_pair(rate, pair) for rate in MEASURED_MBPS for pair in PAIRS_MEASURED), _JITTERED],
     measure=_measure_pairs,
     negatives={
@@ -150,10 +145,6 @@ def _alone_tables(_: Results, made: Quantities) -> list[Table]:
 
 ALONE = Experiment(
     key="alone",
-    title="Prague alone and beside CUBIC, as measured by the L4S team",
-    about="Raw data of the runs shown at the ICCRG meeting of November 2020 (l4steam.github.io, iccrg-exp/results): "
-    "Prague alone at 20 Mbit/s, with the queueing delay of each packet, and beside CUBIC without ECN at 100 Mbit/s and "
-    "20 ms. Runs last 40 s, of which the first ten do not count. The values are of the raw data, worked out here.",
     runs=[
         *(Run(f"alone-{rtt}", link(20, [flow("prague", rtt)], "40 s", "10 s")) for rtt in _ALONE_RTTS),
         _beside("beside-100-20"),
@@ -211,11 +202,6 @@ _FOUR_ROWS = {"four": "here", "still": "here, without jitter"}
 
 VIRTUAL_RTT = Experiment(
     key="virtual-rtt",
-    title="RTTs below 25 ms get equal rates",
-    about="Two Prague flows with RTTs of 5 and 20 ms share 40 Mbit/s, with the virtual RTT of 25 ms and without. "
-    "Then four with 0.5 to 30 ms on 400 Mbit/s, as the L4S team ran them (iccrg-exp, "
-    "Prague0d5_Prague1_Prague10_Prague30_400_0; 10 to 40 s). The link adds up to 0.2 ms of random delay, as "
-    "machines do: without any, all flows see the step's marks in the same rounds.",
     runs=[
         _virtual("virtual-on", "25 ms"),
         _virtual("virtual-off", "0 s"),

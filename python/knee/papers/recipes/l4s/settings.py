@@ -41,24 +41,9 @@ def _tables(_: Results, made: Quantities) -> list[Table]:
     return [Table("Rate over CUBIC's and 99th percentile of the wait, by min_qlen_step.", head, rows)]
 
 
-def _says(made: Quantities) -> str:
-    return (
-        "On slow links yes. With 0, Linux's default, a packet that only waited for a classic packet to be sent is "
-        f"marked, and Prague gets {made['prague_4_0']:.2f} of CUBIC's rate at 4 Mbit/s and {made['prague_12_0']:.2f} "
-        f"at 12. With 1, as RFC 9332 has it, it gets {made['prague_4_1']:.2f} and {made['prague_12_1']:.2f}, but "
-        f"DCTCP, which sends two packets at once, only {made['dctcp_12_1']:.2f} at 12 Mbit/s; with 2, DCTCP gets "
-        f"{made['dctcp_12_2']:.2f}. From 40 Mbit/s on it makes no difference."
-    )
-
-
 STEP = Experiment(
     key="step",
-    title="Does it matter which packets the step marks?",
-    about="DualPI2 marks each L4S packet that waited for more than 1 ms. min_qlen_step says how many others must "
-    "have been in the L queue: 0 in Linux, 1 in RFC 9332 (Appendix A.1, Th_len), 2 in the authors' queue discipline "
-    "of 2020. RTTs are 20 ms.",
     runs=[_run(cc, rate, least) for cc in _FLOWS for rate in _RATES_MBPS for least in _LEAST],
     measure=_measure,
     tables=_tables,
-    conclusion=_says,
 )

@@ -111,35 +111,6 @@ def _table(_: Results, made: Quantities) -> list[Table]:
     ]
 
 
-def _says(made: Quantities) -> str:
-    def share(link: str, system: str) -> str:
-        return f"{100 * float(made[f'{link}_{system}_share'] or 0):.0f} %"
-
-    def delay(link: str, system: str) -> str:
-        return f"{float(made[f'{link}_{system}_delay_ms'] or 0):.0f} ms"
-
-    links = {"wifi": "Wi-Fi", "docsis": "DOCSIS", "lte": "LTE", "nr": "5G", "leo": "the satellite link"}
-
-    def each(system: str) -> str:
-        told = [f"{share(link, system)} on {words}" for link, words in links.items()]
-        return f"{', '.join(told[:-1])} and {told[-1]}"
-
-    return (
-        f"Of CUBIC's goodput, LoLa has {each('lola')}, against {share('wire', 'lola')} on the wire. The rest goes to "
-        "delay that is no queue: contention, aggregates, retransmissions and longer paths add more than Q_target, 5 "
-        "ms, and the minimum over 40 ms does not filter it out. With the minimum over 400 ms LoLa has "
-        f"{each('lola_filter')}, for a 95th percentile of the RTT that is still below CUBIC's. On the satellite link "
-        "that does not help: a longer path is no noise, and looks like a queue until the least RTT is reset. "
-        f"Delay-based AIMD has {each('daimd')}. CUBIC fills its buffer: the 95th percentile of its RTT is "
-        f"{delay('wifi', 'cubic')} beyond the base on Wi-Fi, {delay('docsis', 'cubic')} on DOCSIS and "
-        f"{delay('lte', 'cubic')} on LTE. cocoa, which sizes the buffer by itself, makes that "
-        f"{delay('wifi', 'cocoa')}, {delay('docsis', 'cocoa')} and {delay('lte', 'cocoa')}, for "
-        f"{share('wifi', 'cocoa')}, {share('docsis', 'cocoa')} and {share('lte', 'cocoa')} of the goodput; for LoLa, "
-        "which leaves no queue, it changes next to nothing. Where losses come in bursts, one packet in a thousand, "
-        f"LoLa has {share('bursts', 'lola')} of CUBIC's goodput and delay-based AIMD {share('bursts', 'daimd')}."
-    )
-
-
 def _draw(results: Results) -> Chart:
     panels = []
     for link, title in (("wifi", "Wi-Fi"), ("lte", "LTE"), ("leo", "Satellite")):
@@ -151,12 +122,8 @@ def _draw(results: Results) -> Chart:
 
 MODELS = Experiment(
     key="models",
-    title="LoLa, delay-based AIMD and cocoa on each link",
-    about="A flow alone with a base RTT of 30 ms, on each link model, through a FIFO of 1000 packets or cocoa. CUBIC's "
-    "goodput through the FIFO says what the link can carry.",
     runs=[_run(link, system) for link in _LINKS for system in _SYSTEMS],
     measure=_measure,
-    conclusion=_says,
     tables=_table,
     drawings=[Drawing("Smoothed RTTs on Wi-Fi, LTE and the satellite link.", _draw)],
 )

@@ -55,27 +55,6 @@ def _table(_: Results, made: Quantities) -> list[Table]:
     return [Table("LoLa alone on 50 Mbit/s with an RTT of 20 ms; in the last two rows, others.", head, rows)]
 
 
-def _says(made: Quantities) -> str:
-    def goodput(key: str) -> str:
-        return f"{float(made[f'{key}_goodput'] or 0):.1f}"
-
-    return (
-        f"LoLa gets {goodput('jitter_0')} Mbit/s of 50 on a steady link, {goodput('jitter_5')} with up to 5 ms of "
-        f"extra delay, and {goodput('jitter_10')} with up to 10 ms, while the queue holds "
-        f"{made['jitter_10_queue_ms']:.1f} ms. A link that keeps packets in order turns jitter into a delay near its "
-        "maximum: at 50 Mbit/s some 40 packets follow each other within 10 ms, and all wait for the slowest among "
-        "them. So a busy flow's RTTs are near the base RTT plus the jitter, but its least RTT, "
-        f"{made['jitter_10_least_rtt_ms']:.1f} ms at 10 ms, was measured while packets were few. LoLa takes the "
-        "difference for a queue (6) beyond Q_target, 5 ms, and reduces its window, down to two or three packets. The "
-        "paper foresees noise, and filters it by the minimum over 40 ms (4). That suffices where packets may overtake "
-        f"each other ({goodput('reorder')} Mbit/s), and over 400 ms also where they may not: {goodput('filter')} "
-        "Mbit/s. It resets the least RTT after 100 reductions without a value close to it, against changes of the "
-        "route; that does not help here, since the few packets that are left confirm it. It does not foresee a delay "
-        f"that grows with the load and is no queue. A larger Q_target helps too: {goodput('target')} Mbit/s with 15 "
-        f"ms. Delay-based AIMD gets {goodput('daimd')} Mbit/s, CUBIC {goodput('cubic')}."
-    )
-
-
 def _draw(results: Results) -> Chart:
     runs = {f"jitter-{ms}": f"{ms} ms of jitter" for ms in (0, 5, 10)}
     rates = drawing.by_run(results, runs, lambda result: drawing.series(result, "goodput_mbps"))
@@ -86,15 +65,11 @@ def _draw(results: Results) -> Chart:
 
 VARIATION = Experiment(
     key="variation",
-    title="LoLa where the delay varies",
-    about="A LoLa flow alone on 50 Mbit/s with an RTT of 20 ms and a deep buffer. Behind the queue each packet has "
-    "a random extra delay, uniform from zero to a maximum; packets stay in order unless the row says otherwise.",
     runs=[
         *(_run(f"jitter-{ms}", {"jitter": f"{ms} ms"}, {}) for ms in _JITTERS),
         *(_run(name, link, flow) for name, (link, flow, _) in _CASES.items()),
     ],
     measure=_measure,
-    conclusion=_says,
     tables=_table,
     drawings=[Drawing("Goodput and RTT of LoLa.", _draw)],
 )

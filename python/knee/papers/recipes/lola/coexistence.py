@@ -60,26 +60,11 @@ def _rows(results: Results, q: Quantities) -> Sequence[Table]:
     return [Table("LoLa's part of the throughput, its mean RTT, and the use of the link.", head, rows)]
 
 
-def _says(q: Quantities) -> str:
-    return (
-        "In a queue that it shares with a loss-based flow LoLa does not hold its own, with or without an AQM: at most "
-        f"{q['largest_shared']:.0f} % of the throughput are left to it, since the other flow's queue looks to it like "
-        f"its own congestion. A queue per flow isolates it: it gets at least {q['least_isolated']:.0f} % at a mean RTT "
-        f"of at most {q['rtt_isolated_ms']:.1f} ms, near its base RTT of 21 ms plus half of the target. So LoLa needs "
-        "no change to live beside loss-based flows where the bottleneck isolates flows; an AQM alone is not enough."
-    )
-
-
 EXPERIMENTS = [
     Experiment(
         key="beside",
-        title="Open (VII): beside loss-based flows",
-        about="The paper names fair coexistence with loss-based flows, with an AQM at the bottleneck, as future "
-        "work. A LoLa flow and a Reno or CUBIC flow share 100 Mbit/s with a base RTT of 21 ms, through shared queues "
-        "and through queues with one per flow.",
         runs=[_run(other, queue) for other in OTHERS for queue in [*SHARED, *ISOLATING]],
         measure=_measure,
-        conclusion=_says,
         tables=_rows,
     )
 ]

@@ -234,8 +234,6 @@ def _draw_many_rtt(results: Results) -> Chart:
 EXPERIMENTS = [
     Experiment(
         key="fig4a",
-        title="Fig. 4a: throughput of two flows",
-        about="Two flows on 10 Gbit/s with a base RTT of 21 ms; the second starts after 20 s.",
         runs=[FIG4A],
         measure=lambda results: _fig4a(results["fig4a"]),
         negatives={"deep": _DEEP, "cubic": _CUBIC},
@@ -243,8 +241,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig4b",
-        title="Fig. 4b: windows and rounds",
-        about="The run of Fig. 4a between 16 and 60 s.",
         runs=[FIG4A],
         measure=lambda results: _fig4b(results["fig4a"]),
         negatives={"deep": _DEEP},
@@ -252,10 +248,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig4c",
-        title="Fig. 4c: RTT at four base RTTs",
-        about="The run of Fig. 4a again, and with base RTTs of 5, 61 and 101 ms. A peak is the highest RTT between "
-        "one tailored decrease and the next. From flow 2's start on, the median of all peaks is compared, "
-        "and the highest of all RTTs right after a decrease.",
         runs=[*FIG4C.values(), FIG4C_PROGRAM],
         measure=_fig4c,
         negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=30 s"])},
@@ -263,8 +255,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig4d",
-        title="Fig. 4d: different RTTs",
-        about="Flow 1 has a base RTT of 21 ms, flow 2 one of 101 ms.",
         runs=[FIG4D],
         measure=_fig4d,
         negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=80 s"])},
@@ -272,8 +262,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig5",
-        title="Figs. 5a and 5b: 100 Mbit/s",
-        about="The two flows of Fig. 4a on 100 Mbit/s.",
         runs=[FIG5, FIG5_PROGRAM],
         measure=_measure_fig5,
         tables=_spread("fig5", _fig5),
@@ -285,8 +273,6 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="fig6",
-        title="Figs. 6a and 6b: many starting flows",
-        about="Eighteen flows on 10 Gbit/s; one starts every 4 s, and each runs for 200 s.",
         runs=[FIG6],
         measure=_fig6,
         negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=82 s"])},

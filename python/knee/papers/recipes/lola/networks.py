@@ -120,38 +120,14 @@ def _rows(results: Results, q: Quantities) -> Sequence[Table]:
     return [Table("One parameter changed at a time; figures from 60 s on.", head, rows)]
 
 
-def _says(q: Quantities) -> str:
-    def at(label: str, key: str, rate: int, rtt: int) -> float:
-        return float(q[f"{label} {rate} {rtt} {key}"] or 0)
-
-    paper = "as in the paper"
-    return (
-        f"From 50 Mbit/s up the paper's parameters keep at least {q['least_utilization_from_50']:.0f} % of the link "
-        f"in use with at most {q['largest_delay_from_50_ms']:.1f} ms of mean queueing delay and no loss; at 10 "
-        f"Mbit/s, where the target is 4 packets, it is {q['least_utilization']:.0f} % and {q['largest_delay_ms']:.1f} "
-        "ms. What depends on the network is the time to fairness: on 1 Gbit/s with 100 ms it takes "
-        f"{at(paper, 'fair', 1000, 100):.0f} s, and with 200 ms more than the 100 s of the run. φ is the parameter to "
-        f"scale: half of it takes {at('φ 17.5', 'fair', 1000, 100):.0f} s there, but at 10 Mbit/s and 21 ms it raises "
-        f"the delay from {at(paper, 'delay', 10, 21):.1f} to {at('φ 17.5', 'delay', 10, 21):.1f} ms, where twice of "
-        f"it gives {at('φ 70', 'delay', 10, 21):.1f} ms. Doubling Q_target speeds fairness up too "
-        f"({at('Q_target 10 ms', 'fair', 1000, 100):.0f} s), for {at('Q_target 10 ms', 'delay', 1000, 100):.1f} in "
-        f"place of {at(paper, 'delay', 1000, 100):.1f} ms of delay. t_sync, t_measure and γ matter less."
-    )
-
-
 EXPERIMENTS = [
     Experiment(
         key="networks",
-        title="Open (V-A): the parameters over a range of networks",
-        about="The paper says that its parameters are not thoroughly optimized, and leaves good values for a broad "
-        "range of networks to future work. Two flows, the second starting after 20 s, run on 10 to 1000 Mbit/s with "
-        "base RTTs of 5 to 200 ms; then each parameter is halved and doubled on three of the networks.",
         runs=[
             *(_run(rate, rtt) for rate in RATES for rtt in RTTS),
             *(_run(rate, rtt, label) for label in VARIED for rate, rtt in NETWORKS if label != "as in the paper"),
         ],
         measure=_measure,
-        conclusion=_says,
         drawings=[
             Drawing(
                 "Two flows with the paper's parameters on each network, from 60 s on; no number: never.", _draw_grid

@@ -59,18 +59,6 @@ def _draw_lots(results: Results) -> Chart:
     return drawing.figure(x, rate, waits, columns=2)
 
 
-def _lots_say(q: Quantities) -> str:
-    return (
-        "A LoLa flow that crosses three bottlenecks, beside one LoLa flow on each, is left with "
-        f"{q['lola_3_share']:.1f} of 100 Mbit/s, and with {q['lola_2_share']:.1f} across two; CUBIC keeps "
-        f"{q['cubic_3_share']:.0f} across three, delay-based AIMD {q['daimd_3_share']:.0f}, Vegas "
-        f"{q['vegas_3_share']:.0f}. The long flow sees the sum of all queues and takes it for one: it leaves its "
-        "rounds before the others do and takes out what is queued at all of them, and balancing gives each flow the "
-        "same amount of queued data, not the same at each link. The paper is right to expect multi bottleneck "
-        f"scenarios to need more than the delay. The links stay in use to {q['lola_3_utilization']:.0f} %."
-    )
-
-
 def _reverse(cc: str, other: str) -> Run:
     flow = {"cc": cc, "rtt": "40 ms"}
     back = [] if other == "none" else [{"cc": other, "rtt": "40 ms", "direction": "reverse", "label": "reverse"}]
@@ -113,17 +101,6 @@ def _reverse_rows(results: Results, q: Quantities) -> Sequence[Table]:
         for cc in ("lola", "daimd", "cubic")
     ]
     return [Table("Throughput of both forward flows, Jain's index, and mean delay in the forward queue.", head, rows)]
-
-
-def _reverse_says(q: Quantities) -> str:
-    return (
-        f"Reverse traffic that keeps its own queue short costs LoLa little: {q['lola_lola_mbps']:.0f} of "
-        f"{q['lola_none_mbps']:.0f} Mbit/s remain beside a LoLa flow in the other direction. A CUBIC flow there fills "
-        "the queue that LoLa's ACKs wait in, which LoLa cannot tell from its own congestion: "
-        f"{q['lola_cubic_mbps']:.1f} Mbit/s remain, with delay-based AIMD {q['daimd_cubic_mbps']:.0f}, with CUBIC "
-        f"itself {q['cubic_cubic_mbps']:.0f}. One-way delays or explicit feedback would be needed to tell the two "
-        "apart."
-    )
 
 
 # A route that becomes longer.
@@ -181,11 +158,6 @@ def _draw_route(results: Results) -> Chart:
 EXPERIMENTS = [
     Experiment(
         key="route",
-        title="Sec. IV: a longer route",
-        about="One flow on 100 Mbit/s, whose base RTT rises from 21 to 41 ms at 30 s. RTT_min is below every RTT from "
-        "then on, so the flow takes the longer way for a queue of 20 ms: each tailored decrease halves its window, "
-        "down to two packets, until the rule of the paper forgets RTT_min after 100 of them. That takes about 46 s, "
-        "in which less than a hundredth of the link is in use. All forms of the algorithm do so.",
         runs=[_route(form) for form in FORMS],
         measure=_routes,
         negatives={"sooner": Negative("a reset after 20 decreases", ["flows.0.cc_params.min_rtt_resets=20"])},
@@ -194,24 +166,16 @@ EXPERIMENTS = [
     ),
     Experiment(
         key="lots",
-        title="Open (VII): several bottlenecks",
-        about="One flow crosses one to three links of 100 Mbit/s and shares each with another flow; all base RTTs "
-        "are 60 ms, the buffers 1 MB. At 50 Mbit/s (dashed) the shares are max-min fair.",
         runs=[_lot(cc, count) for cc in CCS for count in LINKS],
         measure=_lots,
-        conclusion=_lots_say,
         drawings=[
             Drawing("The long flow's throughput, and the mean queueing delays of its links together.", _draw_lots)
         ],
     ),
     Experiment(
         key="reverse",
-        title="Open: reverse traffic",
-        about="Two flows of one kind with a base RTT of 40 ms on 100 Mbit/s in both directions, with nothing, a LoLa "
-        "flow or a CUBIC flow in the other direction; all queues hold 500 packets.",
         runs=[_reverse(cc, other) for cc in ("lola", "daimd", "cubic") for other in REVERSE],
         measure=_reverses,
-        conclusion=_reverse_says,
         drawings=[Drawing("Two LoLa flows by what runs in the other direction.", _draw_reverse)],
         tables=_reverse_rows,
     ),

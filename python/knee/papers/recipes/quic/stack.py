@@ -104,22 +104,6 @@ def _base_ms(network: str) -> float:
     return float(str(NETWORKS[network][1].get("rtt", "40 ms")).removesuffix(" ms"))
 
 
-def _says(made: Quantities) -> str:
-    def percent(name: str) -> str:
-        return f"{100 * float(made[name] or 0):.0f} %"
-
-    return (
-        f"Reno is the same in both: goodputs differ by {percent('reno_goodput_off')} at most and mean RTTs by "
-        f"{percent('reno_rtt_off')}. CUBIC's goodputs differ by {percent('cubic_goodput_off')} at most, its RTTs by "
-        f"{percent('cubic_rtt_off')}, but quinn's loses {made['cubic_losses']:.1f} times as many packets on the first "
-        f"network, since it has no HyStart: without HyStart knee's loses about as many (ratio "
-        f"{made['cubic_losses_without_hystart']:.2f}). BBR differs most. quinn's computes a pacing rate that quinn "
-        f"does not follow, so its window of two BDPs fills the queue: over all networks its queueing delay is "
-        f"{made['bbr_queue_ratio']:.1f} times that of knee's, and paced at its own rate it is "
-        f"{percent('bbr_paced_queue_share')} of what it was."
-    )
-
-
 def _tables(results: Results, _: Quantities) -> list[Table]:
     each = _each(results)
     tables = []
@@ -148,14 +132,8 @@ def _draw(results: Results) -> Chart:
 
 STACK = Experiment(
     key="stack",
-    title="knee's CUBIC, Reno and BBR beside quinn's own",
-    about="One flow over QUIC on each of ten networks, under knee's algorithm and under quinn's controller of the same "
-    "name. All else is the same stack. The networks are variations of the first; its RTT is 40 ms unless the "
-    'name says otherwise. quinn computes a pacing rate for its BBR and does not follow it; "paced" follows it. Its BBR '
-    "draws random numbers from the system, so its figures are means of three runs and differ a little each time.",
     runs=_runs(),
     measure=_measure,
-    conclusion=_says,
     tables=_tables,
     drawings=[Drawing("Windows on the first network.", _draw)],
 )

@@ -80,10 +80,6 @@ def _table(results: Results, made: Quantities) -> list[Table]:
 
 TCP = Experiment(
     key="tcp",
-    title="QUIC beside TCP with the same algorithm",
-    about="Two flows with an RTT of 40 ms share 20 Mbit/s with a buffer of one BDP: one over QUIC, one over TCP, for "
-    "100 s, of which the first ten do not count. Then again with the TCP flow paced whatever its algorithm "
-    '(pacing = "on"), as QUIC is.',
     runs=[
         *(_pair(f"beside-{cc}", cc, {}) for cc in ALGORITHMS),
         *(_pair(f"beside-paced-{cc}", cc, {"pacing": "on"}) for cc in ALGORITHMS),

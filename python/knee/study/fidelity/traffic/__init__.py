@@ -34,7 +34,7 @@ RECORDINGS = {name: Path(__file__).with_name(f"{name}.csv") for name in ("linux-
 _CASES = Path(__file__).with_name("cases.toml")
 #: Values in ms and counts by case, label and figure.
 Found: TypeAlias = dict[tuple[str, str, str], tuple[float, int]]
-_COLUMNS = ("case", "label", "figure", "value_ms", "count")
+COLUMNS = ("case", "label", "figure", "value_ms", "count")
 #: How every recording begins, and the longest that is read, in bytes.
 _BEGINNING = b"case,label,figure,"
 _MAX_FILE = 16 << 20
@@ -123,20 +123,6 @@ def run_cases(
     return found
 
 
-def make(
-    path: Path, patterns: Sequence[str] = (), kernel: str | None = None, look: Callable[[float], None] | None = None
-) -> int:
-    """Runs the cases on a kernel of the ground ``uml`` and writes a recording; gives its number of figures.
-
-    ``look`` is told the fraction that is done.
-    """
-    found = run_cases(patterns, "uml", kernel, look)
-    lines = [(*key, f"{value:.4f}", str(count)) for key, (value, count) in found.items()]
-    text = "\n".join(",".join(line) for line in (_COLUMNS, *lines)) + "\n"
-    files.write(path, text)
-    return len(lines)
-
-
 def read(path: Path) -> list[KernelFigure]:
     """The figures of a recording.
 
@@ -149,7 +135,7 @@ def read(path: Path) -> list[KernelFigure]:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except (KeyError, TypeError, ValueError):
-        columns = ",".join(_COLUMNS)
+        columns = ",".join(COLUMNS)
         raise InputError(f"{path} has lines that are no figures; expected the columns {columns}.") from None
     known = scenarios()
     for of in recorded:

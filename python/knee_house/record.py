@@ -1,4 +1,4 @@
-"""Makes a reference file: the cases on a real kernel, in virtual time, as the recorded ones were made."""
+"""Makes the recordings that ``knee fidelity`` compares with: cases on a real kernel, in virtual time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from knee.errors import RunError
 from knee.results.result import Result
 from knee.study.fidelity.cases import OTHERWISE, Case, KernelFlow, read
 from knee.study.fidelity.measure import Life, each_run, lives
-from knee.system.files import replacing
+from knee.study.fidelity.traffic import COLUMNS as TRAFFIC
+from knee.study.fidelity.traffic import run_cases
+from knee.system import files
 
 #: The set-up of the public cases: what to run, without anybody's figures.
 PUBLIC = Path(__file__).with_name("public_cases.csv")
@@ -63,12 +65,26 @@ def make(
     unused = {column for column in (*MORE, *TRANSFERS) if not any(row[column] for row in rows)}
     transfers = "fct_s" not in unused
     names = {name: OTHERWISE.get(name, name) if transfers else name for name in (*COLUMNS, *MORE, *TRANSFERS)}
-    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with files.replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         columns = [name for name in (*SETUP, *MORE, *TRANSFERS, *COLUMNS[len(SETUP) :]) if name not in unused]
         writer.writerow(names[column] for column in columns)
         writer.writerows([row[column] for column in columns] for row in rows)
     return len(rows)
+
+
+def traffic(
+    path: Path, patterns: Sequence[str] = (), kernel: str | None = None, look: Callable[[float], None] | None = None
+) -> int:
+    """Runs the cases of applications and probes, and writes their recording; gives its number of figures.
+
+    ``look`` is told the fraction that is done.
+    """
+    found = run_cases(patterns, GROUND, kernel, look)
+    lines = [(*key, f"{value:.4f}", str(count)) for key, (value, count) in found.items()]
+    text = "\n".join(",".join(line) for line in (TRAFFIC, *lines)) + "\n"
+    files.write(path, text)
+    return len(lines)
 
 
 Figures = dict[str, float]

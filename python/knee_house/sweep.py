@@ -1,4 +1,4 @@
-"""How long sweeps take beside the engine alone, and on two Dask workers beside two threads: ``knee bench sweep``.
+"""How long sweeps take beside the engine alone, and on two Dask workers beside two threads.
 
 The engine alone is what the same specifications take, ready as JSON, on as many threads as a sweep has workers, with
 their figures and rows thrown away. All are measured in turn. Of threads and workers there is processor time too, which

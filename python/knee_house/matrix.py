@@ -1,4 +1,4 @@
-"""``knee linux matrix``: tries the kernel parts on other kernels, each booted in a guest of qemu.
+"""``python -m knee_house matrix``: tries the kernel parts on other kernels, each booted in a guest of qemu.
 
 A kernel is a root folder with its packages, and with a compiler if modules are to be built. :func:`fetch` makes one of
 Debian's. The guest's init is ``linux/matrix``, which says what the steps are. Time in a guest is virtual, so that a

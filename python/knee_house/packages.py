@@ -1,4 +1,4 @@
-"""``knee linux matrix --packages``: installs the packages in guests with Debian, and tries what they have there.
+"""``python -m knee_house matrix --packages``: installs the packages in guests with Debian, and tries them there.
 
 A guest is a kernel of Debian's with the suite that it comes from, systemd, DKMS, and what DKMS compiles with. Its root
 folder is one archive that the kernel unpacks into memory, so a guest needs no disk and nothing that it does stays.
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knee.errors import InputError
-from knee.kernel import apt, cache, matrix, tools
+from knee.kernel import apt, cache, tools
 from knee.system.missing import Missing
+from knee_house import matrix
 
 #: What a guest has beside the kernel and its headers: no package of ours is fetched, and no guest has a network.
 _HAS = "dkms,iproute2,kmod,systemd-sysv,xz-utils"
