@@ -14,11 +14,11 @@ from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.figures.forms import Summary
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
-from knee.grounds.ground import Request
+from knee.grounds.ground import Compiled, Request
 from knee.own import code_allowed, policy_of
 from knee.results import named
 from knee.results.folder import check_target
-from knee.results.manifest import content, digest
+from knee.results.manifest import digest
 from knee.results.owned import writing
 from knee.scenario import Changes, Plain, Scenario, from_dict, load
 from knee.scenario.loading import blamed, changes_of
@@ -120,18 +120,26 @@ class Prepared:
     """A run that was checked: neither its scenario nor what else is asked of it will be refused.
 
     Attributes:
-        scenario: what to run.
-        ground: the name of the ground, which works here.
+        compiled: what to run, and the name of the ground, which works here.
         out: the folder of the result; None for none.
         options: what else is asked.
         remarks: what to know before it starts: of much memory, and of large files.
     """
 
-    scenario: Scenario
-    ground: str
+    compiled: Compiled
     out: Path | None
     options: RunOptions
     remarks: tuple[str, ...] = ()
+
+    @property
+    def scenario(self) -> Scenario:
+        """What to run."""
+        return self.compiled.scenario
+
+    @property
+    def ground(self) -> str:
+        """The name of the ground."""
+        return self.compiled.ground
 
     def placed(self, seed: int, out: Path | None) -> Prepared:
         """The same run with a seed, into a folder.
@@ -141,10 +149,7 @@ class Prepared:
         """
         if out is not None:
             check_target(out)
-        same = seed == self.scenario.seed
-        return replace(
-            self, scenario=self.scenario if same else self.scenario.model_copy(update={"seed": seed}), out=out
-        )
+        return replace(self, compiled=self.compiled.seeded(seed), out=out)
 
     def run(self, progress: Callable[[float], None] | None = None) -> Result:
         """Runs it; errors are those of :func:`run`."""
@@ -204,16 +209,14 @@ class Prepared:
             if log_folder is not None:
                 log_folder.mkdir()
             packets = folder / CAPTURE if folder and options.pcap else None
-            # As all is now: a run may change what its classes use, and somebody else the files.
-            given = named.of(self.scenario)
-            known = "" if out is None else content(self.scenario, self.ground, given.contents)
-            ground = grounds.find(self.ground)
+            # Before the run, which may change what its classes use.
+            known = "" if out is None else self.compiled.content
+            request = Request(folder, progress, packets, log_folder)
             try:
-                result = ground.run(self.scenario, Request(folder, progress, packets, log_folder), options.command)
+                result = grounds.find(self.ground).run(self.compiled, request, options.command)
             except _core.WriteError as unwritten:
                 assert out is not None, "only a folder is written to"
                 raise files.unwritable(out, unwritten, f"{unwritten.filename} in {out}") from unwritten
-            result = given.into(result, self.scenario)
             if "remarks" in result.summary:
                 result.manifest["remarks"] = result.summary["remarks"]
             if folder is not None:
@@ -237,7 +240,7 @@ def prepare(
     where: str | None = None,
     **asked: Unpack[Options],
 ) -> Prepared:
-    """Checks a run, once, before anything starts.
+    """Checks a run and compiles it, once, before anything starts.
 
     Args:
         source: as of :func:`run`.
@@ -267,7 +270,7 @@ def prepare(
     name = ground or scenario.run.ground
     here = grounds.find(name)
     try:
-        here.refuse(scenario, where)
+        compiled = here.compile(scenario, where)
     except ScenarioError as error:
         raise blamed(error, changes, lambda: here.refuse(_scenario(source, (), where), where)) from None
     if options.kernel is not None and name != "uml":
@@ -284,7 +287,7 @@ def prepare(
     grounds.ready(name)
     if options.png:
         extras.need("A figure as PNG", "matplotlib")
-    return Prepared(scenario, name, None if out is None else Path(out), options, tuple(each for each in warned if each))
+    return Prepared(compiled, None if out is None else Path(out), options, tuple(each for each in warned if each))
 
 
 def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], where: str | None) -> Scenario:

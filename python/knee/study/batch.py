@@ -135,9 +135,7 @@ def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpa
 
     def perform(job: Job, report: Callable[[float], None]) -> tuple[Used | None, Exception | None]:
         try:
-            # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
-            scenario = job.scenario.model_copy()
-            result = runner.run(scenario, job.ground, job.folder, progress=report, **options)
+            result = runner.run(job.scenario, job.ground, job.folder, progress=report, **options)
         except InputError as error:
             if refused is None:
                 raise
