@@ -15,7 +15,7 @@ from knee import grounds
 from knee.cli import COMMANDS, main, options
 from knee.cli.options import panel
 from knee.cli.plot import KINDS
-from knee.grounds.runner import Options
+from knee.scenario.requests import Options
 from knee.study import engine, requests
 from knee.view.sweep import pictures
 

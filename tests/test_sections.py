@@ -85,7 +85,7 @@ def test_the_docs_say_of_a_key_what_the_command_does(kind: type, page: str) -> N
     assert text.partition("| key | takes | what it does |\n|---|---|---|\n")[2].startswith("\n".join(rows) + "\n\n")
 
 
-@pytest.mark.parametrize(("kind", "command"), [(Sweep, "sweep"), (Search, "search")])
+@pytest.mark.parametrize(("kind", "command"), [(Sweep, "sweep"), (Search, "search"), (knee.RunOptions, "run")])
 def test_every_key_is_an_option_and_a_parameter(kind: type, command: str) -> None:
     options = {param.name: param for param in COMMANDS[command].load(command).params}
     parameters = signature(getattr(knee, command)).parameters

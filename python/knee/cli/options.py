@@ -217,7 +217,7 @@ def _option_of(name: str, form: Any, key: Key, completed: Mapping[str, Any]) -> 
     text = f"--{name.replace('_', '-')}"
     if len(words) > 1:
         return Annotated[kind | None, choice(key.group, words, text, help=key.help)]
-    text = f"{text}/--no-{text[2:]}" if plain is bool else text
+    text = f"{text}/--no-{text[2:]}" if key.default is True else text
     shown = {} if plain is bool else {"metavar": key.placeholder}
     return Annotated[kind | None, option(key.group, text, help=key.help, autocompletion=completed.get(name), **shown)]
 
@@ -255,16 +255,6 @@ Kernel = Annotated[
         metavar="NUMBER",
         help="The kernel of the ground uml, such as 7.2; default: the one built last.",
         autocompletion=complete.built_kernels,
-    ),
-]
-Threads = Annotated[
-    int | None,
-    option(
-        RUNNING,
-        "--threads",
-        metavar="N",
-        min=1,
-        help="Threads that work at a run of the simulator; default: 1. Results are the same for any number.",
     ),
 ]
 Seeds = Annotated[

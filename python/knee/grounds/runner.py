@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
@@ -20,71 +20,14 @@ from knee.results import named
 from knee.results.folder import check_target
 from knee.results.manifest import digest
 from knee.results.owned import writing
-from knee.scenario import Changes, Plain, Scenario, from_dict, load
-from knee.scenario.loading import blamed, changes_of
+from knee.scenario import Plain, Scenario, from_dict, load
+from knee.scenario.loading import blamed
+from knee.scenario.requests import Options, RunOptions
 from knee.scenario.units import near, shown
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
     from knee.results.result import Result
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options of a run; ``knee run`` has each as ``--NAME``.
-
-    Attributes:
-        set: changes to the scenario: ``["link.rate=5 Mbit/s"]`` or ``{"link.rate": "5 Mbit/s"}``.
-        kernel: the kernel of the ground uml, such as ``"7.2"``; by default the one built last.
-        threads: threads that work at a run of the simulator, 1 or more; results are the same for any number.
-        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
-            The need is estimated before the run starts.
-        report: whether the result folder gets the report.
-        png: whether it gets the figures as PNG files.
-        pcap: whether it gets the packets at the senders, as ``packets.pcapng``.
-        qlog: whether it gets what senders do, as qlog files.
-        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`),
-            and, where classes of users take part, against those of a second run.
-        allow_programs: whether flows may be programs, which run on this machine.
-        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
-        command: the command line that asks for the run, for the manifest.
-    """
-
-    set: Changes = ()
-    kernel: str | None = None
-    threads: int | None = None
-    max_memory: int | str | None = None
-    report: bool = True
-    png: bool = False
-    pcap: bool = False
-    qlog: bool = False
-    check: bool = False
-    allow_programs: bool = False
-    allow_code: bool = False
-    command: str | None = None
-
-    @property
-    def changes(self) -> list[str]:
-        """All changes to the scenario, as of ``--set``."""
-        run = {"kernel": self.kernel, "threads": self.threads}
-        return [*changes_of(self.set), *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
-
-
-class Options(TypedDict, total=False):
-    """The fields of :class:`RunOptions` as keyword arguments, for type checkers."""
-
-    set: Changes
-    kernel: str | None
-    threads: int | None
-    max_memory: int | str | None
-    report: bool
-    png: bool
-    pcap: bool
-    qlog: bool
-    check: bool
-    allow_programs: bool
-    allow_code: bool
-    command: str | None
 
 
 #: Held while the figures of a result are drawn.

@@ -20,11 +20,12 @@ from typing import TypeVar, Unpack, cast
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
-from knee.grounds.runner import Options, Prepared
+from knee.grounds.runner import Prepared
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import identity
 from knee.results.result import Result
 from knee.scenario import Scenario
+from knee.scenario.requests import Options
 from knee.study import engine
 from knee.study.estimate import packets
 

@@ -13,6 +13,7 @@ from inspect import Parameter, signature
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def defaults(kind: type) -> dict[str, Any]:
 
 
 def spelled_out(kind: type) -> Callable[[_Function], _Function]:
-    """Shows each key of a request as a parameter of a function, in its signature and docstring, before ``**asked``."""
+    """Shows each key of a request as a parameter of a function, in its signature and docstring, for its ``**asked``."""
 
     def decorated(function: _Function) -> _Function:
         own = signature(function)
@@ -90,9 +91,20 @@ def spelled_out(kind: type) -> Callable[[_Function], _Function]:
         hints = get_type_hints(kind)
         asked = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hints[name]) for name in hints]
         function.__signature__ = own.replace(parameters=[*first, *asked])  # type: ignore[attr-defined]
-        before, mark, after = (function.__doc__ or "").partition("        asked: ")
-        said = "".join(f"        {name}: {key.help} ({key.takes})\n" for name, (_, key) in keys(kind).items())
-        function.__doc__ = before + said + mark + after if mark else function.__doc__
+        rest = next(each.name for each in own.parameters.values() if each.kind is each.VAR_KEYWORD)
+        before, mark, after = (function.__doc__ or "").partition(f"        {rest}: ")
+        function.__doc__ = before + _said(kind) + mark + after if mark else function.__doc__
         return function
 
     return decorated
+
+
+def documented(kind: type[_Kind]) -> type[_Kind]:
+    """A class of options whose docstring says each key."""
+    if kind.__doc__ is not None:
+        kind.__doc__ = f"{kind.__doc__.rstrip()}\n\n    Attributes:\n{_said(kind)}    "
+    return kind
+
+
+def _said(kind: type) -> str:
+    return "".join(f"        {name}: {key.help} ({key.takes})\n" for name, (_, key) in keys(kind).items())
