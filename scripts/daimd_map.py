@@ -47,8 +47,8 @@ def _drained(result: knee.Result) -> float:
 
 def _lost(result: knee.Result) -> float:
     """Packets lost of those sent, %."""
-    lost, sent = (float(sum(flow[f"{what}_packets"] for flow in result.summary["flows"])) for what in ("lost", "sent"))
-    return 100 * lost / sent
+    flows = result.summary["flows"]
+    return float(100 * sum(flow["lost_packets"] for flow in flows) / sum(flow["sent_packets"] for flow in flows))
 
 
 def _share(result: knee.Result) -> float:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import knee
+from knee.figures.forms import Row
 
 RATES_MBPS = (4, 12, 40, 120, 200)
 RTTS_MS = (5, 10, 20, 50, 100)
 
 
-def pair(rate_mbps: int, rtt_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def pair(rate_mbps: int, rtt_ms: int) -> tuple[Row, Row]:
     """The figures of Prague and of CUBIC."""
     scenario = {
         "duration": "100 s",

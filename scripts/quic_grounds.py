@@ -6,9 +6,11 @@ Results go to DIR; those that are there already are not run again.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import knee
+from knee.figures.forms import Row
 from knee.scenario import Scenario, load
 from knee.study import batch
 
@@ -28,7 +30,7 @@ def _scenario(name: str) -> Scenario:
     return load(source, changes)
 
 
-def _joined(flows: list[dict[str, float]], key: str, places: int) -> str:
+def _joined(flows: Sequence[Row], key: str, places: int) -> str:
     return " and ".join(f"{flow[key]:.{places}f}" for flow in flows)
 
 

@@ -169,6 +169,8 @@ def test_the_estimate_is_near_what_a_run_delivers() -> None:
 class _Failing(Sim):
     """A ground on which a program fails, as ``uml`` tells of it."""
 
+    name = "failing"
+
     def run(self, *arguments: Any, **more: Any) -> knee.Result:
         result = super().run(*arguments, **more)
         result.summary["failed_programs"] = ["The programs of flow 1 failed. It said nothing."]

@@ -15,9 +15,8 @@ from knee import grounds
 from knee.cli import COMMANDS, main, options
 from knee.cli.options import panel
 from knee.cli.plot import KINDS
-from knee.cli.sweep import SAMPLING
-from knee.grounds.runner import Options
-from knee.study import engine, sections
+from knee.scenario.requests import Options
+from knee.study import engine, requests
 from knee.view.sweep import pictures
 
 TINY = """
@@ -101,15 +100,14 @@ def test_commands_that_answer_do_so_as_json_and_those_that_write_do_so_to_a_fold
     ("command", "option", "words"),
     [
         ("run", "--ground", grounds.GROUNDS),
-        ("sweep", "--sampling", get_args(sections.Sampling)),
-        ("search", "--sampler", get_args(sections.Sampler)),
+        ("sweep", "--sampling", get_args(requests.Sampling)),
+        ("search", "--sampler", get_args(requests.Sampler)),
         ("plot", "--kind", pictures.KINDS),
     ],
 )
 def test_choices_are_shown(command: str, option: str, words: Any) -> None:
     found = next(each for each in options_of(ALL[command]) if each.opts[0] == option)
     assert sorted(found.metavar.split("|")) == sorted(words)
-    assert set(SAMPLING) == set(get_args(sections.Sampling))
     assert KINDS == pictures.KINDS
 
 

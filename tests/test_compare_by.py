@@ -153,7 +153,7 @@ def test_axes_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     assert "more than once" in refused(
         ["flows.0.cc=reno,reno,cubic", "link.rate=4 Mbit/s,8 Mbit/s,9 Mbit/s"],
         "flows.0.cc",
-        zips=[["flows.0.cc", "link.rate"]],
+        zip=[["flows.0.cc", "link.rate"]],
     )
     assert "sampled together" in refused(
         ["link.rate=uniform(4 Mbit/s, 9 Mbit/s)", "flows.0.rtt=uniform(4 ms, 9 ms)"], "link.rate", samples=3

@@ -17,7 +17,8 @@ from polars.testing import assert_frame_equal
 
 import knee
 from knee.figures import rows
-from knee.scenario import Scenario, paths
+from knee.grounds import runner
+from knee.scenario import Scenario, spec
 from knee.system import files
 
 TRACED: dict[str, Any] = {
@@ -43,7 +44,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(Scenario, "plain")
     count(files, "digest")
-    monkeypatch.setattr(paths, "files_in", paths.files_in)
+    count(spec, "build")
     return calls
 
 
@@ -52,13 +53,61 @@ def test_a_run_is_compiled_once(
     saved: bool, counted: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("slow.trace").write_text("".join(f"{ms}\n" for ms in range(1, 100)))
+    trace(1)
     knee.run(TRACED, out="out" if saved else None, report=False)
     # The copy in the folder is compared with what ran, and the folder is sealed.
-    assert counted["plain"] == 1
+    assert counted["plain"] == counted["build"] == 1
     assert counted["digest"] >= 1
     if not saved:
         assert counted["digest"] == 1
+
+
+def trace(every_ms: int) -> None:
+    Path("slow.trace").write_text("".join(f"{every_ms * i}\n" for i in range(1, 100)))
+
+
+def about(result: knee.Result) -> tuple[object, str, str]:
+    """What ran, by its figures, its digests and its identity."""
+    (digests,) = result.manifest["inputs"].values()
+    return result.summary["flows"], digests["sha256"], result.manifest["identity"]
+
+
+def test_a_scenario_runs_with_its_files_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had the figures of the file as it was first, under the digest and the identity of that which was there."""
+    monkeypatch.chdir(tmp_path)
+    trace(1)
+    made = knee.Scenario.model_validate({"name": "traced"} | TRACED)
+    before = about(knee.run(made, out="before", report=False))
+    trace(5)
+    again = about(knee.run(made, out="again", report=False))
+    assert again == about(knee.run({"name": "traced"} | TRACED, out="anew", report=False))
+    assert all(one != other for one, other in zip(before, again, strict=True))
+
+
+def test_what_was_compiled_runs_whatever_becomes_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had the figures of one content, and the digest of another."""
+    monkeypatch.chdir(tmp_path)
+    trace(5)
+    made = runner.prepare(TRACED)
+    saved = runner.prepare(TRACED, out="saved", report=False)
+    expected = made.run()
+    trace(1)
+    for one in (made, made.placed(made.scenario.seed, None)):
+        assert one.run().summary["flows"] == expected.summary["flows"]
+        assert one.run().manifest["inputs"] == expected.manifest["inputs"]
+    with pytest.raises(knee.RunError, match=r"slow\.trace, which the scenario names, has changed since"):
+        saved.run()
+    assert not Path("saved").exists()
+
+
+def test_seeds_read_no_file_again(counted: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace(1)
+    every = knee.run(TRACED, seeds=3)
+    assert counted["digest"] == counted["build"] == 1
+    for seed, result in enumerate(every, 1):
+        alone = knee.run(TRACED | {"seed": seed})
+        assert (alone.summary["flows"], alone.scenario_toml) == (result.summary["flows"], result.scenario_toml)
 
 
 def test_a_run_in_memory_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_parts_that_changed_are_built_for_the_same_kernel(monkeypatch: pytest.Mo
 def test_a_scenario_chooses_its_kernel(tmp_path: Path) -> None:
     built("6.1.192")
     with pytest.raises(RunError, match=r"no Linux 7\.2 with a tick of 4 ms; knee linux build 7\.2 --tick \"4 ms\""):
-        Uml().run(from_dict(scenario(run={"ground": "uml", "kernel": "7.2"})), Request(tmp_path))
+        Uml().run(Uml().compile(from_dict(scenario(run={"ground": "uml", "kernel": "7.2"}))), Request(tmp_path))
     for wrong in (7.2, "7", "7.2.12", "latest"):
         with pytest.raises(ScenarioError, match=r"run\.kernel"):
             from_dict(scenario(run={"kernel": wrong}))

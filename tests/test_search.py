@@ -154,7 +154,7 @@ def test_a_saved_file_gives_its_figure_bit_for_bit(tmp_path: Path, more: dict[st
         rows = []
         for changes in variants:
             scenario = load(path, changes)
-            for seed in range(1, plan.seeds + 1):
+            for seed in range(1, plan.asked["seeds"] + 1):
                 result = knee.run(scenario.model_copy(update={"seed": seed}), out=tmp_path / "r")
                 rows.append(run_figures(result.summary))
         assert plan.values(rows) == finding.values

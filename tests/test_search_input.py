@@ -125,8 +125,8 @@ def test_a_search_file_is_no_scenario_and_no_sweep(
 
 def test_options_replace_the_files(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(TINY + SEARCH + "below = 0.5\ntrials = 7\n" + OVER)
-    plan = searchfile.read(tmp_path / "s.toml", ["flows.0.rtt=uniform(1 ms, 5 ms)"], trials=9, seeds=None)
-    assert (plan.trials, plan.seeds) == (9, 1)
+    plan = searchfile.read(tmp_path / "s.toml", ["flows.0.rtt=uniform(1 ms, 5 ms)"], trials=9)
+    assert (plan.asked["trials"], plan.asked["seeds"]) == (9, 1)
     assert plan.keys == ("link.rate", "flows.0.rtt")
     assert plan.goals[0].threshold == 0.5
     assert searchfile.reread({"base": plan.base, "table": plan.table, "where": plan.where, "name": plan.name}) == plan

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from inspect import signature
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import knee
+from knee.cli import COMMANDS
 from knee.errors import InputError, Refused
-from knee.study.searches.plan import Plan
-from knee.study.sections import Search, Sweep, checked, said
+from knee.study.requests import Search, Sweep
+from knee.study.searches import searchfile
+from knee.study.sections import asked, whole
+from knee.system.requests import defaults, keys
 
 BASE = {
     "duration": "1 s",
@@ -47,17 +52,52 @@ def test_options_are_called_by_their_own_names() -> None:
 
 
 def test_nested_tables_are_keys_with_dots() -> None:
-    assert said(checked(Sweep, {"over": {"link": {"rate": ["1 Mbit/s"]}}})) == {"over": {"link.rate": ["1 Mbit/s"]}}
+    assert asked(Sweep, {"over": {"link": {"rate": ["1 Mbit/s"]}}}) == {"over": {"link.rate": ["1 Mbit/s"]}}
 
 
 def test_one_text_stands_for_a_list_of_it() -> None:
-    assert said(checked(Search, {"figure": "jain", "goal": "min"})) == {"figure": ["jain"], "goal": ["min"]}
+    assert asked(Search, {"figure": "jain", "goal": "min"}) == {"figure": ["jain"], "goal": ["min"]}
     with pytest.raises(Refused, match='"most" is not known; there are: max, min'):
-        checked(Search, {"goal": ["min", "most"]})
+        asked(Search, {"goal": ["min", "most"]})
 
 
-def test_the_words_of_the_file_are_those_of_the_plan() -> None:
-    """A plan has a default for each key that the file may leave out."""
-    for name in ("summarize", "compare", "sampler"):
-        literal = next(part for part in get_args(Search.model_fields[name].annotation) if part is not type(None))
-        assert getattr(Plan, name) in get_args(literal), name
+@pytest.mark.parametrize("kind", [Sweep, Search])
+def test_a_default_is_what_the_key_takes(kind: type) -> None:
+    given = defaults(kind)
+    assert asked(kind, given) == given
+    assert keys(kind).keys() - given.keys() == (
+        {"samples"} if kind is Sweep else {"figure", "goal", "exceeds", "below"}
+    )
+
+
+def test_a_request_does_not_change() -> None:
+    request: Any = whole(Search, {"keep": ["interval"]})
+    for change in (lambda: request.update(trials=3), lambda: request["keep"].append("seed"), request["over"].clear):
+        with pytest.raises(InputError, match="does not change"):
+            change()
+    assert (request["keep"], request["trials"]) == (["interval"], 100)
+
+
+@pytest.mark.parametrize(("kind", "page"), [(Sweep, "sweeps"), (Search, "search")])
+def test_the_docs_say_of_a_key_what_the_command_does(kind: type, page: str) -> None:
+    rows = [f"| `{name}` | {key.takes} | {key.help} |" for name, (_, key) in keys(kind).items()]
+    text = (Path(__file__).parents[1] / "docs" / f"{page}.md").read_text()
+    assert text.partition("| key | takes | what it does |\n|---|---|---|\n")[2].startswith("\n".join(rows) + "\n\n")
+
+
+@pytest.mark.parametrize(("kind", "command"), [(Sweep, "sweep"), (Search, "search"), (knee.RunOptions, "run")])
+def test_every_key_is_an_option_and_a_parameter(kind: type, command: str) -> None:
+    options = {param.name: param for param in COMMANDS[command].load(command).params}
+    parameters = signature(getattr(knee, command)).parameters
+    for name, (_, key) in keys(kind).items():
+        assert (options[name].help, options[name].rich_help_panel) == (key.help, key.group)
+        assert f"--{name.replace('_', '-')}" in options[name].opts
+        assert name in parameters
+        assert f"        {name}: " in (getattr(knee, command).__doc__ or "")
+
+
+def test_a_tuple_is_a_list_and_none_leaves_the_file_as_it_is() -> None:
+    table = {"figure": "jain", "goal": "min", "over": RANGE, "trials": 7}
+    plan = searchfile.read(BASE | {"search": table}, figure=("jain", "utilization"), goal=("min", "max"), trials=None)  # type: ignore[arg-type]
+    assert [goal.figure for goal in plan.goals] == ["jain", "utilization"]
+    assert plan.asked["trials"] == 7

@@ -118,9 +118,10 @@ def test_a_late_switch_leaves_what_arrived_and_was_lost(scenario: _Scenario, tmp
             flows=[*scenario()["flows"], {"traffic": {"kind": "udp", "preset": "game-60hz"}, "rtt": "20 ms"}],
         )
     )
-    measured = GROUNDS["sim"].measure(loaded, Request(tmp_path))
+    compiled = GROUNDS["sim"].compile(loaded)
+    measured = GROUNDS["sim"].measure(compiled.scenario, Request(tmp_path))
     measured = dataclasses.replace(measured, about={"switch": {"behind": 11, "departures": 1000}})
-    whole, kept = (each.result("host", "2026-01-01T00:00:00") for each in (measured, shell.without_times(measured)))
+    whole, kept = (each.result(compiled, "2026-01-01T00:00:00") for each in (measured, shell.without_times(measured)))
     for name in ("goodput_mbps", "loss", "drops", "utilization", "jain"):
         assert kept.summary["run"][name] == whole.summary["run"][name] is not None
     assert whole.summary["run"]["latency_p50_ms"] is not None

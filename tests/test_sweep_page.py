@@ -23,7 +23,7 @@ from sweep_examples import of
 def _frame(tiny: Path, values: dict[str, list[Any]], zips: Sequence[Sequence[str]] = ()) -> sweeps.Sweep:
     """A sweep with made-up figures, a row per point."""
     base = {"link": {"rate": "10 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}], "duration": "1 s"}
-    made = sweepfile.read(base, values, zips=zips)
+    made = sweepfile.read(base, values, zip=zips)
     writer = dataset.Writer(tiny / "s", made)
     rows = [
         {"run": i, "seed": 1} | {name: float(i % 7 + k) for k, name in enumerate(RUN)} for i in range(1, len(made) + 1)

@@ -15,7 +15,7 @@ import knee
 from knee.errors import InputError, Refused, ScenarioError
 from knee.scenario import expressions, from_dict, registry
 from knee.scenario.units import parse_rate, quantity
-from knee.study.sections import Sampling
+from knee.study.requests import Sampling
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.values import Sampled, split, texts, values
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from knee._core import Ack, Control, Packet, QueueContext
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
     from knee.figures import physics
-    from knee.grounds.runner import RunOptions
     from knee.grounds.simulation import Observation, Simulation
     from knee.network import Network
     from knee.own import CongestionControl, Queue
     from knee.results.result import Result
     from knee.scenario import Scenario, load
     from knee.scenario.declared import Param
+    from knee.scenario.requests import RunOptions
     from knee.study import batch, fidelity
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
     from knee.study.engine import StudyOptions
@@ -90,7 +90,7 @@ _HOME = {
     "Figure": "knee.view.figure",
     "Param": "knee.scenario.declared",
     "Result": "knee.results.result",
-    "RunOptions": "knee.grounds.runner",
+    "RunOptions": "knee.scenario.requests",
     **dict.fromkeys(["Observation", "Simulation"], "knee.grounds.simulation"),
     "Search": "knee.study.searches",
     "StudyOptions": "knee.study.engine",

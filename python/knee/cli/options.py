@@ -6,15 +6,18 @@ An option of a name means the same in every command, with one placeholder for it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any, TypeVar
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from knee.cli import complete
+from knee.system.requests import Key, keys
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -169,6 +172,56 @@ def choice(group: str, words: tuple[str, ...], *names: str, **settings: Any) -> 
     return option(group, *names, metavar="|".join(words), autocompletion=_starting(words), **settings)
 
 
+def takes(kind: type, **completed: Any) -> Callable[[_Function], _Function]:
+    """Gives a command an option for each key of a request, in place of its ``**asked``, which gets what is given.
+
+    Args:
+        kind: the request (:mod:`knee.system.requests`).
+        completed: what the shell completes, by key.
+    """
+
+    def with_options(function: _Function) -> _Function:
+        every = {name: key for name, (_, key) in keys(kind).items()}
+        options = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_option_of(name, form, key, completed))
+            for name, (form, key) in keys(kind).items()
+        ]
+        own = [one for one in signature(function, eval_str=True).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        arguments = [one for one in own if one.default is one.empty]
+        others = [one.replace(kind=one.KEYWORD_ONLY) for one in own if one not in arguments]
+
+        @wraps(function)
+        def command(*arguments: Any, **given: Any) -> Any:
+            asked = {name: given.pop(name) for name in every}
+            for name, value in asked.items():
+                if value is not None and value != []:
+                    # A list of lists has a text with commas for each.
+                    tied = "," in every[name].placeholder
+                    given[name] = [[word.strip() for word in each.split(",")] for each in value] if tied else value
+            return function(*arguments, **given)
+
+        # As typer reads them.
+        shown = Signature([*arguments, *options, *others])
+        command.__signature__ = shown  # type: ignore[attr-defined]
+        command.__annotations__ = {name: one.annotation for name, one in shown.parameters.items()}
+        return cast(_Function, command)
+
+    return with_options
+
+
+def _option_of(name: str, form: Any, key: Key, completed: Mapping[str, Any]) -> Any:
+    """The option of a key of a request, as typer takes it."""
+    plain = get_args(form)[0] if get_origin(form) is Annotated else form
+    words = get_args(plain) if get_origin(plain) is Literal else tuple(key.placeholder.split("|"))
+    kind = plain if plain in (bool, int, float) else str if get_origin(plain) is Literal else list[str]
+    text = f"--{name.replace('_', '-')}"
+    if len(words) > 1:
+        return Annotated[kind | None, choice(key.group, words, text, help=key.help)]
+    text = f"{text}/--no-{text[2:]}" if key.default is True else text
+    shown = {} if plain is bool else {"metavar": key.placeholder}
+    return Annotated[kind | None, option(key.group, text, help=key.help, autocompletion=completed.get(name), **shown)]
+
+
 def out(text: str) -> Any:
     """The option of the folder, or the file, that a command writes."""
     return option(OUTPUT, "--out", metavar="DIR", help=text)
@@ -202,16 +255,6 @@ Kernel = Annotated[
         metavar="NUMBER",
         help="The kernel of the ground uml, such as 7.2; default: the one built last.",
         autocompletion=complete.built_kernels,
-    ),
-]
-Threads = Annotated[
-    int | None,
-    option(
-        RUNNING,
-        "--threads",
-        metavar="N",
-        min=1,
-        help="Threads that work at a run of the simulator; default: 1. Results are the same for any number.",
     ),
 ]
 Seeds = Annotated[

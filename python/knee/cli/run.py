@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Unpack
 
 import typer
 
@@ -14,15 +14,17 @@ from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import option
 from knee.errors import InputError, PhysicsError, ProgramError
 from knee.figures.forms import Summary
+from knee.scenario.requests import Options, RunOptions
 
 if TYPE_CHECKING:
-    from knee.grounds.runner import Options, Prepared
+    from knee.grounds.runner import Prepared
     from knee.scenario import Scenario
 
 #: Where results go by default.
 _RESULTS = Path("results")
 
 
+@options.takes(RunOptions, kernel=complete.built_kernels)
 def run(
     context: typer.Context,
     scenarios: Annotated[
@@ -34,8 +36,6 @@ def run(
         ),
     ],
     ground: options.Ground = None,
-    kernel: options.Kernel = None,
-    changes: options.Set = None,
     seeds: options.Seeds = None,
     sweep: Annotated[
         Path | None,
@@ -47,36 +47,16 @@ def run(
         ),
     ] = None,
     jobs: options.Jobs = None,
-    threads: options.Threads = None,
-    max_memory: options.MaxMemory = None,
     out_folder: Annotated[
         Path | None, options.out("The result folder; with several runs, the folder that contains theirs.")
     ] = None,
     as_json: Annotated[bool, options.json("Print only summary.json; with several runs, a list.")] = False,
-    report: Annotated[bool, option(options.OUTPUT, "--report/--no-report", help="Write report.html.")] = True,
-    png: Annotated[bool, option(options.OUTPUT, "--png", help="Also draw the figures as PNG files.")] = False,
-    pcap: Annotated[
-        bool, option(options.OUTPUT, "--pcap", help="Also capture the packets at the senders, to packets.pcapng.")
-    ] = False,
-    qlog: Annotated[
-        bool, option(options.OUTPUT, "--qlog", help="Also log what each sender does, to qlog/flow-N.sqlog.")
-    ] = False,
     explain: Annotated[
         bool,
         option(options.OUTPUT, "--explain", help="Say how the simulator let time pass, in batches or event by event."),
     ] = False,
-    check: Annotated[
-        bool,
-        option(
-            options.OUTPUT,
-            "--check",
-            help="Exit with 1 if a figure is physically impossible, such as a rate above a link's, or if a run with "
-            "a Python class gives other figures the second time.",
-        ),
-    ] = False,
-    allow_programs: options.AllowPrograms = False,
     unconfined: options.Unconfined = False,
-    allow_code: options.AllowCode = False,
+    **asked: Unpack[Options],
 ) -> None:
     """Run scenarios and write their results.
 
@@ -93,9 +73,7 @@ def run(
     if sweep is not None:
         scenarios = list(dict.fromkeys(scenarios))
     seeds = seeds or 1
-    asked: Options = {"set": changes or (), "kernel": kernel, "threads": threads, "max_memory": max_memory}
-    asked |= {"report": report, "png": png, "pcap": pcap, "qlog": qlog, "check": check, "command": context.obj}
-    asked |= {"allow_programs": allow_programs, "allow_code": allow_code}
+    asked["command"] = context.obj
     runs = _prepared(scenarios, ground, out_folder, seeds, sweep, asked)
     for one in runs:
         if explain and one.ground != "sim":

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out, write_json
-from knee.cli.options import choice, option
 from knee.cli.tables import number, table
 from knee.errors import RunError
+from knee.study.requests import Search as Request
 from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LISTED = 20
 
 
+@options.takes(Request, figure=complete.figures)
 def search(
     context: typer.Context,
     scenario: Annotated[
@@ -32,81 +33,7 @@ def search(
             autocompletion=complete.searches,
         ),
     ],
-    over: Annotated[
-        list[str] | None,
-        option(
-            options.AXES,
-            "--over",
-            metavar="KEY=VALUES",
-            help="A key to choose, and its bounds: link.rate='loguniform(1 Mbit/s, 1 Gbit/s)', "
-            "flows.0.rtt='uniform(5 ms, 50 ms)', flows.1.cc='loss-based,bbr*'.",
-        ),
-    ] = None,
-    across: Annotated[
-        list[str] | None,
-        option(
-            options.AXES,
-            "--across",
-            metavar="KEY=VALUES",
-            help="Run each choice across all of these, as in knee sweep --over.",
-        ),
-    ] = None,
-    zips: options.Zip = None,
-    derive: options.Derive = None,
-    figure: Annotated[
-        list[str] | None,
-        option(
-            options.FIGURE,
-            "--figure",
-            metavar="FIGURE",
-            help="The figure, such as queue_delay_p95_ms or jain; give two for a Pareto front.",
-            autocompletion=complete.figures,
-        ),
-    ] = None,
-    goal: Annotated[
-        list[str] | None,
-        choice(options.FIGURE, ("max", "min"), "--goal", help="Make it largest or smallest; one for each figure."),
-    ] = None,
-    exceeds: Annotated[
-        float | None,
-        option(options.FIGURE, "--exceeds", metavar="VALUE", help="Report only what exceeds this, with --goal max."),
-    ] = None,
-    below: Annotated[
-        float | None,
-        option(options.FIGURE, "--below", metavar="VALUE", help="Report only what is below this, with --goal min."),
-    ] = None,
-    against: Annotated[
-        list[str] | None,
-        option(
-            options.FIGURE,
-            "--against",
-            metavar="KEY=VALUE",
-            help="Compare the figure with that of this variant, same seed: link.queue=fq.",
-        ),
-    ] = None,
-    compare: Annotated[
-        str | None,
-        choice(options.FIGURE, ("ratio", "difference"), "--compare", help="How to compare; default: ratio."),
-    ] = None,
-    summarize: Annotated[
-        str | None,
-        choice(options.FIGURE, ("mean", "worst"), "--summarize", help="The value across them; default: mean."),
-    ] = None,
     changes: options.Set = None,
-    seeds: options.Seeds = None,
-    trials: Annotated[
-        int | None, option(options.RUNNING, "--trials", metavar="N", help="Try N choices; default: 100.")
-    ] = None,
-    batch: Annotated[
-        int | None, option(options.RUNNING, "--batch", metavar="N", help="Propose N choices at a time; default: 10.")
-    ] = None,
-    sampler: Annotated[
-        str | None,
-        choice(options.RUNNING, ("tpe", "nsga2", "random"), "--sampler", help="How to propose; default: tpe."),
-    ] = None,
-    seed: Annotated[
-        int | None, option(options.RUNNING, "--search-seed", metavar="N", help="Seed of the search; default: 1.")
-    ] = None,
     jobs: options.Jobs = None,
     dask: options.Dask = None,
     max_memory: options.MaxMemory = None,
@@ -116,41 +43,8 @@ def search(
         Path | None, options.out("Folder for the page and the data; default: results/search-NAME.")
     ] = None,
     as_json: Annotated[bool, options.json("Print only JSON: the trials that count and the findings.")] = False,
-    findings: Annotated[
-        int | None,
-        option(
-            options.OUTPUT,
-            "--findings",
-            metavar="N",
-            help="Save the N most extreme scenarios that differ; default: 3.",
-        ),
-    ] = None,
-    shrink: Annotated[
-        bool | None, option(options.OUTPUT, "--shrink/--no-shrink", help="Simplify findings before saving them.")
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        option(
-            options.OUTPUT,
-            "--tolerance",
-            metavar="PART",
-            help="How far a finding may fall back when it is shrunk, of its way from the median; default: 0.2.",
-        ),
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        option(options.OUTPUT, "--keep", metavar="KEY", help="Leave this key alone too when a finding is shrunk."),
-    ] = None,
-    free: Annotated[
-        list[str] | None,
-        option(
-            options.OUTPUT,
-            "--free",
-            metavar="KEY",
-            help="Let duration, warmup or a searched key change too when a finding is shrunk.",
-        ),
-    ] = None,
     allow_code: options.AllowCode = False,
+    **asked: Unpack[Request],
 ) -> None:
     """Find the scenario, within bounds, that is worst or best for a figure.
 
@@ -164,31 +58,7 @@ def search(
     from knee.study.sweeps import place
 
     with code_allowed(allow_code):
-        plan = searchfile.read(
-            scenario,
-            over or (),
-            changes=changes or (),
-            zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
-            derive=derive or (),
-            across=across or (),
-            against=against or (),
-            figure=figure or None,
-            goal=goal or None,
-            exceeds=exceeds,
-            below=below,
-            compare=compare,
-            summarize=summarize,
-            trials=trials,
-            seeds=seeds,
-            search_seed=seed,
-            batch=batch,
-            sampler=sampler,
-            findings=findings,
-            keep=keep or None,
-            free=free or None,
-            shrink=shrink,
-            tolerance=tolerance,
-        )
+        plan = searchfile.read(scenario, changes=changes or (), **asked)
     name = str(plan.base.get("name", plan.name))
     if dry_run:
         _estimate(plan, jobs)
@@ -252,18 +122,18 @@ def show(search: Search) -> None:
     out().print(headline(search), soft_wrap=True)
     if not search.findings:
         return
-    ratio = plan.against is not None and plan.compare == "ratio"
+    ratio = plan.against is not None and plan.asked["compare"] == "ratio"
     heads = [f"{goal.figure}{' ratio' if ratio else ''}".replace("_", "_\n", 1) for goal in plan.goals]
     keys = [".\n".join(key.rsplit(".", 1)) if len(key) > 8 else key for key in plan.keys]
     shown = table(
-        None, ["trial", *keys, *heads, "finding", *(["as\nsaved"] if plan.shrink else [])], text=1 + len(keys)
+        None, ["trial", *keys, *heads, "finding", *(["as\nsaved"] if plan.asked["shrink"] else [])], text=1 + len(keys)
     )
     listed = search.qualified
     for trial, run, values, finding in listed[:_LISTED]:
         point = search.sweep.definition.point(run)
         found = [number(value, 3) for value in values]
-        saved = ["" if finding is None else str(finding), *([""] if plan.shrink else [])]
-        if plan.shrink and finding is not None:
+        saved = ["" if finding is None else str(finding), *([""] if plan.asked["shrink"] else [])]
+        if plan.asked["shrink"] and finding is not None:
             saved[1] = number(search.findings[finding - 1].values[0], 3)
         shown.add_row(str(trial), *(str(point.values[key]) for key in plan.keys), *found, *saved)
     out().print(shown)
@@ -294,7 +164,7 @@ def _estimate(plan: Plan, jobs: int | None) -> None:
     from knee.cli.sweep import estimate
     from knee.study.sweeps import sweepfile
 
-    trials = min(plan.trials, plan.size or plan.trials)
+    trials = min(plan.asked["trials"], plan.size or plan.asked["trials"])
     for axis in plan.axes:
         out().print(f"{axis.name}: {axis.span or len(axis.rows)}", soft_wrap=True)
     out().print(f"{trials} trials, {plan.runs_each} {'run' if plan.runs_each == 1 else 'runs'} each", soft_wrap=True)

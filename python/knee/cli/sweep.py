@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
 from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out, write_json
-from knee.cli.options import choice, option
+from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
+from knee.study.requests import Sweep as Request
 from knee.system.text import JsonTable, decapitalised
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from knee.study.sweeps import Sweep
     from knee.study.sweeps.definition import Definition
 
-#: How samples are drawn, as :mod:`knee.study.sections` has it, which is slow to import.
-SAMPLING = ("latin", "random", "sobol")
 #: Points that the terminal shows, unless --rows says otherwise.
 _ROWS = 30
 #: Different remarks on runs that it shows.
@@ -34,6 +33,7 @@ _OF_LINKS = ("queue_delay_mean_ms", "utilization")
 _LONG_KEY, _LONGEST_WORD = 8, 24
 
 
+@options.takes(Request)
 def sweep(
     context: typer.Context,
     scenario: Annotated[
@@ -44,31 +44,7 @@ def sweep(
             autocompletion=complete.sweeps,
         ),
     ],
-    over: Annotated[
-        list[str] | None,
-        option(
-            options.AXES,
-            "--over",
-            metavar="KEY=VALUES",
-            help="An axis: link.limit='50 packets,100 packets', link.rate='log(1 Mbit/s, 1 Gbit/s, 7)', "
-            "flows.0.cc='bbr*,delay-based', or sampled: flows.0.rtt='uniform(5 ms, 50 ms)'.",
-        ),
-    ] = None,
-    zips: options.Zip = None,
-    derive: options.Derive = None,
-    samples: Annotated[
-        int | None,
-        option(options.AXES, "--samples", metavar="N", min=1, help="Take N samples of all sampled axes together."),
-    ] = None,
-    sampling: Annotated[
-        str | None,
-        choice(options.AXES, SAMPLING, "--sampling", help="How to sample; default: latin, a Latin hypercube."),
-    ] = None,
-    sampling_seed: Annotated[
-        int | None, option(options.AXES, "--sampling-seed", metavar="N", help="Seed of the samples; default: 1.")
-    ] = None,
     changes: options.Set = None,
-    seeds: options.Seeds = None,
     vary: Annotated[
         bool,
         option(
@@ -102,6 +78,7 @@ def sweep(
     ] = None,
     rows: Annotated[int, option(options.OUTPUT, "--rows", metavar="N", min=0, help="Show N points.")] = _ROWS,
     allow_code: options.AllowCode = False,
+    **asked: Unpack[Request],
 ) -> None:
     """Run a grid of scenarios over any keys.
 
@@ -116,18 +93,7 @@ def sweep(
     if sort is not None:
         _check_figure(sort)
     with code_allowed(allow_code):
-        definition = sweepfile.read(
-            scenario,
-            over or (),
-            zips=[[key.strip() for key in keys.split(",")] for keys in zips or ()],
-            derive=derive or (),
-            changes=changes or (),
-            seeds=seeds,
-            samples=samples,
-            sampling=sampling,
-            sampling_seed=sampling_seed,
-            vary=vary,
-        )
+        definition = sweepfile.read(scenario, changes=changes or (), vary=vary, **asked)
     name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
     if dry_run:

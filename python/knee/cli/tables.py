@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from knee.figures.applications import shown
-from knee.figures.forms import Summary
+from knee.figures.forms import Row, Summary
 from knee.figures.register import FLOW, LINK, Entry, where
 from knee.figures.same import same_figures
 
@@ -77,7 +77,8 @@ def show_summary(console: Console, summary: Summary) -> None:
         columns += where(FLOW, "terminal-where-any")
     flows = table(None, ["\nflow", "\ncc", *(figure.head for figure in columns)], on=console)
     flows.columns[1].justify = "left"
-    for flow in summary["flows"][:MOST_FLOWS]:
+    rows: list[Row] = [*summary["flows"][:MOST_FLOWS]]
+    for flow in rows:
         cells = {figure.name: cell(figure, flow[figure.name]) for figure in columns}
         # A program has its throughput here, marked as such.
         payload = flow["goodput_mbps"]
@@ -92,7 +93,8 @@ def show_summary(console: Console, summary: Summary) -> None:
         show(console, each)
     columns = where(LINK, "terminal", summary["links"])
     links = table(None, ["\nlink", *(figure.head for figure in columns)], on=console)
-    for link in summary["links"]:
+    each_link: list[Row] = [*summary["links"]]
+    for link in each_link:
         links.add_row(link["link"], *(cell(figure, link.get(figure.name)) for figure in columns))
     console.print(links)
     if (total := _total(summary)) is not None:

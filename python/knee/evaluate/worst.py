@@ -283,7 +283,8 @@ class _Search:
 
         # Of the goal only its sense counts: values are those of :func:`behind`.
         goal = Goal(self.networks.checks(self.criterion)[0].figure, "max")
-        plan = Plan(self.networks.key, self.networks.key, {}, (goal,), tuple(self.networks.axes()), batch=_BATCH)
+        axes, table = tuple(self.networks.axes()), {"batch": _BATCH}
+        plan = Plan(self.networks.key, self.networks.key, {}, (goal,), axes, table=table)
         start = self.networks.start(self.criterion)
         own = {key: _own(start, key) for key in self.networks.over}
         (at_start,) = self.measure([{}])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knee.figures.applications import shown
-from knee.figures.forms import Figures, Summary
+from knee.figures.forms import Figures, Row, Summary
 from knee.figures.metrics import directions
 from knee.figures.register import FAIRNESS, FLOW, LINK, where
 from knee.figures.summary import QUEUE_LINK
@@ -32,7 +32,8 @@ def beside(summaries: Sequence[Summary]) -> list[dict[str, float | int | None]]:
 
 def figures(summary: Summary, slowest: str | None = None) -> dict[str, float | int | None]:
     """The figures that ``knee compare`` shows, by name with unit; the link ``slowest`` is called :data:`SLOWEST`."""
-    flows, links = summary["flows"], summary["links"]
+    flows: Sequence[Row] = summary["flows"]
+    links: Sequence[Row] = summary["links"]
     # Who measures with probes asks for latency first.
     applications = shown.compared(summary, MOST_FLOWS)
     probed = {name: value for name, value in applications.items() if "latency_under_load" in summary}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from knee.figures.forms import Fairness, Figures, Output, Summary
+from knee.figures.forms import Fairness, Figures, Output, Row, Summary
 from knee.scenario.spec import span
 from knee.scenario.traffic import sends_datagrams
 
@@ -43,7 +43,7 @@ def jain_of(x: pl.Expr) -> pl.Expr:
     return pl.when(squares > 0).then((x.sum() ** 2 / (x.count() * squares)).clip(upper_bound=1.0))
 
 
-def direction(flow: Figures) -> str:
+def direction(flow: Row) -> str:
     """The direction of a flow's data, ``forward`` or ``reverse``; forward where it does not say."""
     return str(flow.get("direction", "forward"))
 
@@ -75,7 +75,7 @@ def total_mbps(summary: Summary, way: str, what: str = "delivered_bytes") -> flo
     return float(sum(counts) * 8 / (window[1] - window[0]) / 1e6)
 
 
-def share(flows: Sequence[Figures], number: int, what: str = "delivered_bytes") -> float | None:
+def share(flows: Sequence[Row], number: int, what: str = "delivered_bytes") -> float | None:
     """The part, 0 to 1, of the flow at index ``number`` in what the flows in its direction got in the run's window."""
     way = direction(flows[number])
     counts: list[Any] = [flow.get(what) for flow in flows if direction(flow) == way]
@@ -90,7 +90,7 @@ def lowest_jain(fairness: Fairness, name: str = "jain") -> float | None:
     return min((float(index) for index in shared if index is not None), default=None)
 
 
-def loss(flows: Iterable[Figures]) -> float | None:
+def loss(flows: Iterable[Row]) -> float | None:
     """Lost packets over those that could be lost in the window: sent in it, or under way when it began."""
     flows = list(flows)
     sent = sum(flow["sent_packets"] + flow.get("outstanding_packets", 0) for flow in flows)

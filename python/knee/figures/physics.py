@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from knee.figures.forms import Figures, Summary
+from knee.figures.forms import Row, Summary
 from knee.figures.metrics import Floats
 from knee.scenario import defaults, paths, timed
 from knee.scenario.spec import span
@@ -142,7 +142,7 @@ def _traffic(summary: Summary) -> Iterator[Breach]:
             yield from _ordered(who, datagrams, [f"owd_{name}_ms" for name in ("min", "p50", "p95", "p99", "max")])
 
 
-def _ended(who: str, datagrams: Figures, outstanding: int) -> Iterator[Breach]:
+def _ended(who: str, datagrams: Row, outstanding: int) -> Iterator[Breach]:
     """Datagrams that arrived or are lost in a window were sent in it, or were under way when it began."""
     if "received" in datagrams:
         ended = datagrams["received"] + datagrams["lost"]
@@ -298,7 +298,7 @@ def _at_least(where: str, figure: str, value: float | None, bound: float) -> Ite
         yield Breach(where, figure, value, f"{bound:.10g} or more")
 
 
-def _ordered(where: str, figures: Figures, names: Sequence[str]) -> Iterator[Breach]:
+def _ordered(where: str, figures: Row, names: Sequence[str]) -> Iterator[Breach]:
     known = [(name, figures[name]) for name in names if figures[name] is not None]
     for (low, less), (high, more) in pairwise(known):
         if not less <= more * (1 + 1e-12):

@@ -7,8 +7,8 @@ The record types mirror the ``#[repr(C)]`` structs of ``crates/knee-net/src/outp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -328,9 +328,8 @@ def _without_rows(name: str) -> pl.DataFrame:
     return table(np.empty(0, dtype), Names((), (), ()))
 
 
-@dataclass(frozen=True)
 class Tables:
-    """The tables of a run beside its time series; each may be empty.
+    """The tables of a run beside its time series; each may be empty, and is made when somebody looks at it.
 
     Attributes:
         completions: a row per transfer, request, page, handshake, segment of video, or stall.
@@ -338,14 +337,36 @@ class Tables:
         distributions: how times are distributed, within the figures' window.
     """
 
-    completions: pl.DataFrame = field(default_factory=lambda: _without_rows("completions").clone())
-    delays: pl.DataFrame = field(default_factory=lambda: _without_rows("delays").clone())
-    distributions: pl.DataFrame = field(default_factory=lambda: _without_rows("distributions").clone())
+    def __init__(self, **made: pl.DataFrame | Callable[[], pl.DataFrame]) -> None:
+        """Takes those that have rows, or what makes them, by name."""
+        self._made = made
 
     @classmethod
     def of(cls, scenario: Scenario, raw: Mapping[str, bytes], link_names: list[str]) -> Tables:
         """Makes them of the core's rows."""
         names = Names(scenario.labels, [str(probe.label) for probe in scenario.probes], link_names)
+        there = {name: made for name, made in TABLES.items() if raw[name]}
         return cls(
-            **{name: table(from_bytes(raw[name], dtype), names) for name, (dtype, table) in TABLES.items() if raw[name]}
+            **{name: partial(table, from_bytes(raw[name], dtype), names) for name, (dtype, table) in there.items()}
         )
+
+    def _table(self, name: str) -> pl.DataFrame:
+        found = self._made.get(name)
+        if not isinstance(found, pl.DataFrame):
+            found = self._made[name] = _without_rows(name).clone() if found is None else found()
+        return found
+
+    @property
+    def completions(self) -> pl.DataFrame:
+        """Things that were completed."""
+        return self._table("completions")
+
+    @property
+    def delays(self) -> pl.DataFrame:
+        """Datagrams and probes over time."""
+        return self._table("delays")
+
+    @property
+    def distributions(self) -> pl.DataFrame:
+        """How times are distributed."""
+        return self._table("distributions")

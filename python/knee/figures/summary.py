@@ -14,7 +14,7 @@ import numpy as np
 
 from knee.figures import FORMAT, metrics
 from knee.figures.applications.figures import add
-from knee.figures.forms import Figures, Output, Summary
+from knee.figures.forms import Figures, Output, Row, Summary
 from knee.figures.metrics import Samples, direction, fairness
 from knee.figures.register import LINK
 from knee.figures.rows import Tables
@@ -39,7 +39,7 @@ def run_figures(summary: Summary) -> Figures:
     flows, links, fairness = summary["flows"], summary["links"], summary["fairness"]
     finite = [flow for flow in flows if flow.get("bytes") is not None]
     times = [flow["completion_s"] for flow in finite]
-    slowest = max(links, key=lambda link: link["queue_delay_mean_ms"] or 0.0)
+    slowest: Row = max(links, key=lambda link: link["queue_delay_mean_ms"] or 0.0)
     delays = ("queue_delay_mean_ms", "queue_delay_p95_ms", "queue_delay_p99_ms")
     return {
         "goodput_mbps": metrics.total_mbps(summary, "forward"),
@@ -181,7 +181,7 @@ def crawling(scenario: Scenario, samples: Mapping[str, Array]) -> list[str]:
     return list(sentences)
 
 
-def _longest_gap(scenario: Scenario, flow: Flow, i: int, figures: Figures, ends: Array) -> tuple[float, float] | None:
+def _longest_gap(scenario: Scenario, flow: Flow, i: int, figures: Row, ends: Array) -> tuple[float, float] | None:
     """Begin and length of the longest time in which a flow wanted to send and got nothing, if it is long.
 
     ``ends`` are the ends of the intervals in which it got nothing, s.

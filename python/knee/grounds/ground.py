@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tomli_w import dumps
 
 from knee.figures.forms import Output
+from knee.results import named
+from knee.results.manifest import Manifest, content, manifest
+from knee.scenario import paths
 from knee.system.missing import Missing
 
 if TYPE_CHECKING:
@@ -27,8 +31,35 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
+class Compiled:
+    """A scenario that a ground accepts, with what its files contained when it was compiled (:meth:`Ground.compile`).
+
+    A file that changes later changes nothing of it: its figures, its identity and the digests in its manifest are those
+    of one content.
+
+    Attributes:
+        scenario: the scenario, a copy of its own, which keeps the specification that was built of it.
+        ground: the name of the ground.
+        files: the files that it names, with their digests.
+    """
+
+    scenario: Scenario
+    ground: str
+    files: named.Files
+
+    @cached_property
+    def content(self) -> str:
+        """The identity of the run without the kernel (:func:`knee.results.manifest.content`)."""
+        return content(self.scenario, self.ground, self.files.contents)
+
+    def seeded(self, seed: int) -> Compiled:
+        """The same with another seed; nothing is read again."""
+        return self if seed == self.scenario.seed else replace(self, scenario=self.scenario.seeded(seed))
+
+
+@dataclass(frozen=True)
 class Request:
-    """What is asked of a run beside its scenario.
+    """What is asked of a run beside what was compiled.
 
     Attributes:
         folder: an empty folder for temporary files, empty again afterwards; None where the result has no folder.
@@ -82,18 +113,20 @@ class Measured:
             **self.also,
         )
 
-    def result(self, ground: str, started: str, command: str | None = None) -> Result:
-        """The result of a run on a ground that began at ``started`` (ISO 8601)."""
-        from knee.results.manifest import Manifest, manifest
+    def result(self, of: Compiled, started: str, command: str | None = None) -> Result:
+        """The result of a run that began at ``started`` (ISO 8601)."""
         from knee.results.result import Result
 
-        scenario, packets = self.scenario, self.output["packets"]
-        about = manifest(ground, scenario.seed, self.wall_s, packets, started, command) | cast(Manifest, self.about)
+        scenario, packets, files = self.scenario, self.output["packets"], of.files
+        about = manifest(of.ground, scenario.seed, self.wall_s, packets, started, command) | cast(Manifest, self.about)
+        if files.names:
+            about["inputs"] = dict(files.digests)
         return Result(
-            summary=self.summary(ground),
+            summary=self.summary(of.ground),
             manifest=about,
-            scenario_toml=dumps(scenario.written),
+            scenario_toml=dumps(paths.renamed_files(scenario.written, files.names)),
             own=scenario.own,
+            inputs=files.places,
             samples=self.samples,
             links=self.links,
             tables=self.tables,
@@ -146,14 +179,22 @@ class Ground(ABC):
         """
         return None
 
-    def run(self, scenario: Scenario, request: Request, command: str | None = None) -> Result:
-        """Runs a scenario that :meth:`refuse` accepted; ``command`` is the command line of the run, for the manifest.
+    def compile(self, scenario: Scenario, where: str | None = None) -> Compiled:
+        """Reads all that decides on the figures of a scenario, once; raises what :meth:`refuse` does."""
+        # A copy, which was not asked before: files may have changed since the scenario was.
+        own = scenario.model_copy()
+        files = named.of(own)
+        self.refuse(own, where)
+        return Compiled(own, self.name, files)
+
+    def run(self, compiled: Compiled, request: Request, command: str | None = None) -> Result:
+        """Runs what :meth:`compile` gave; ``command`` is the command line of the run, for the manifest.
 
         Raises:
             RunError: the run failed.
         """
         started = time_now()
-        return self.measure(scenario, request).result(self.name, started, command)
+        return self.measure(compiled.scenario, request).result(compiled, started, command)
 
     @abstractmethod
     def measure(self, scenario: Scenario, request: Request) -> Measured:

@@ -7,84 +7,27 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from knee import _core, grounds
 from knee.errors import InputError, PhysicsError, ProgramError, ScenarioError
 from knee.figures.forms import Summary
 from knee.grounds import memory, programs
 from knee.grounds import qlog as logs
-from knee.grounds.ground import Request
+from knee.grounds.ground import Compiled, Request
 from knee.own import code_allowed, policy_of
 from knee.results import named
 from knee.results.folder import check_target
-from knee.results.manifest import content, digest
+from knee.results.manifest import digest
 from knee.results.owned import writing
-from knee.scenario import Changes, Plain, Scenario, from_dict, load
-from knee.scenario.loading import blamed, changes_of
+from knee.scenario import Plain, Scenario, from_dict, load
+from knee.scenario.loading import blamed
+from knee.scenario.requests import Options, RunOptions
 from knee.scenario.units import near, shown
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
     from knee.results.result import Result
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options of a run; ``knee run`` has each as ``--NAME``.
-
-    Attributes:
-        set: changes to the scenario: ``["link.rate=5 Mbit/s"]`` or ``{"link.rate": "5 Mbit/s"}``.
-        kernel: the kernel of the ground uml, such as ``"7.2"``; by default the one built last.
-        threads: threads that work at a run of the simulator, 1 or more; results are the same for any number.
-        max_memory: what the run may need, bytes or text such as ``"8 GB"``; by default what the machine has available.
-            The need is estimated before the run starts.
-        report: whether the result folder gets the report.
-        png: whether it gets the figures as PNG files.
-        pcap: whether it gets the packets at the senders, as ``packets.pcapng``.
-        qlog: whether it gets what senders do, as qlog files.
-        check: whether the figures are held against what the links can physically carry (:mod:`knee.figures.physics`),
-            and, where classes of users take part, against those of a second run.
-        allow_programs: whether flows may be programs, which run on this machine.
-        allow_code: whether Python files of congestion controls (``cc = "mine.py:Mine"``) may be run on this machine.
-        command: the command line that asks for the run, for the manifest.
-    """
-
-    set: Changes = ()
-    kernel: str | None = None
-    threads: int | None = None
-    max_memory: int | str | None = None
-    report: bool = True
-    png: bool = False
-    pcap: bool = False
-    qlog: bool = False
-    check: bool = False
-    allow_programs: bool = False
-    allow_code: bool = False
-    command: str | None = None
-
-    @property
-    def changes(self) -> list[str]:
-        """All changes to the scenario, as of ``--set``."""
-        run = {"kernel": self.kernel, "threads": self.threads}
-        return [*changes_of(self.set), *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
-
-
-class Options(TypedDict, total=False):
-    """The fields of :class:`RunOptions` as keyword arguments, for type checkers."""
-
-    set: Changes
-    kernel: str | None
-    threads: int | None
-    max_memory: int | str | None
-    report: bool
-    png: bool
-    pcap: bool
-    qlog: bool
-    check: bool
-    allow_programs: bool
-    allow_code: bool
-    command: str | None
 
 
 #: Held while the figures of a result are drawn.
@@ -120,18 +63,26 @@ class Prepared:
     """A run that was checked: neither its scenario nor what else is asked of it will be refused.
 
     Attributes:
-        scenario: what to run.
-        ground: the name of the ground, which works here.
+        compiled: what to run, and the name of the ground, which works here.
         out: the folder of the result; None for none.
         options: what else is asked.
         remarks: what to know before it starts: of much memory, and of large files.
     """
 
-    scenario: Scenario
-    ground: str
+    compiled: Compiled
     out: Path | None
     options: RunOptions
     remarks: tuple[str, ...] = ()
+
+    @property
+    def scenario(self) -> Scenario:
+        """What to run."""
+        return self.compiled.scenario
+
+    @property
+    def ground(self) -> str:
+        """The name of the ground."""
+        return self.compiled.ground
 
     def placed(self, seed: int, out: Path | None) -> Prepared:
         """The same run with a seed, into a folder.
@@ -141,10 +92,7 @@ class Prepared:
         """
         if out is not None:
             check_target(out)
-        same = seed == self.scenario.seed
-        return replace(
-            self, scenario=self.scenario if same else self.scenario.model_copy(update={"seed": seed}), out=out
-        )
+        return replace(self, compiled=self.compiled.seeded(seed), out=out)
 
     def run(self, progress: Callable[[float], None] | None = None) -> Result:
         """Runs it; errors are those of :func:`run`."""
@@ -204,16 +152,14 @@ class Prepared:
             if log_folder is not None:
                 log_folder.mkdir()
             packets = folder / CAPTURE if folder and options.pcap else None
-            # As all is now: a run may change what its classes use, and somebody else the files.
-            given = named.of(self.scenario)
-            known = "" if out is None else content(self.scenario, self.ground, given.contents)
-            ground = grounds.find(self.ground)
+            # Before the run, which may change what its classes use.
+            known = "" if out is None else self.compiled.content
+            request = Request(folder, progress, packets, log_folder)
             try:
-                result = ground.run(self.scenario, Request(folder, progress, packets, log_folder), options.command)
+                result = grounds.find(self.ground).run(self.compiled, request, options.command)
             except _core.WriteError as unwritten:
                 assert out is not None, "only a folder is written to"
                 raise files.unwritable(out, unwritten, f"{unwritten.filename} in {out}") from unwritten
-            result = given.into(result, self.scenario)
             if "remarks" in result.summary:
                 result.manifest["remarks"] = result.summary["remarks"]
             if folder is not None:
@@ -237,7 +183,7 @@ def prepare(
     where: str | None = None,
     **asked: Unpack[Options],
 ) -> Prepared:
-    """Checks a run, once, before anything starts.
+    """Checks a run and compiles it, once, before anything starts.
 
     Args:
         source: as of :func:`run`.
@@ -267,7 +213,7 @@ def prepare(
     name = ground or scenario.run.ground
     here = grounds.find(name)
     try:
-        here.refuse(scenario, where)
+        compiled = here.compile(scenario, where)
     except ScenarioError as error:
         raise blamed(error, changes, lambda: here.refuse(_scenario(source, (), where), where)) from None
     if options.kernel is not None and name != "uml":
@@ -284,7 +230,7 @@ def prepare(
     grounds.ready(name)
     if options.png:
         extras.need("A figure as PNG", "matplotlib")
-    return Prepared(scenario, name, None if out is None else Path(out), options, tuple(each for each in warned if each))
+    return Prepared(compiled, None if out is None else Path(out), options, tuple(each for each in warned if each))
 
 
 def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], where: str | None) -> Scenario:

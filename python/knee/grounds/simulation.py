@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 from knee import _core
 from knee.errors import InputError, Refused, RunError
 from knee.grounds import memory, runner
-from knee.grounds.ground import time_now
+from knee.grounds.ground import Compiled, time_now
 from knee.grounds.sim import Raw, Sim, ccs_of, core, measured, own_with_values
 from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
@@ -96,17 +96,21 @@ class Simulation:
         """
         forked.check()
         prepared = runner.prepare(scenario, "sim", set=set, allow_code=allow_code, max_memory=max_memory)
-        self._begin(prepared.scenario)
+        self._begin(prepared.compiled)
 
-    def _begin(self, scenario: Scenario, now: int | None = None) -> None:
+    def _begin(self, compiled: Compiled, now: int | None = None) -> None:
         """Makes the engine of a scenario, and lets it come to a time, ns, if there is one."""
-        self._scenario = scenario
+        self._compiled, scenario = compiled, compiled.scenario
         self._started = time_now()
         # As they are now: a run may change what its classes use.
         self._described = [described(name) for name in scenario.own]
         self._engine, self._wall_s = _engine(scenario, now)
         self._now = now or 0
         self._result: Result | None = None
+
+    @property
+    def _scenario(self) -> Scenario:
+        return self._compiled.scenario
 
     @property
     def now(self) -> float:
@@ -213,7 +217,8 @@ class Simulation:
         start = self._at(flow.pop("start", None), "add_flow")
         data = self._scenario.plain()
         data["flows"].append({**flow, "start": format_time(start)})
-        scenario = self._read(data, "add_flow")
+        compiled = self._read(data, "add_flow")
+        scenario = compiled.scenario
         engine, wall_s = _engine(scenario, self._now if self._has_begun() else None)
         # Numbers of flows, and the state kept of each, depend on how many there are.
         if engine.rows(from_start=True) != self._engine.rows(from_start=True):
@@ -222,7 +227,7 @@ class Simulation:
                 "the time at which it starts."
             )
         engine.mark_seen(*self._engine.seen)
-        self._engine, self._scenario, self._wall_s = engine, scenario, self._wall_s + wall_s
+        self._engine, self._compiled, self._wall_s = engine, compiled, self._wall_s + wall_s
         self._described = [described(name) for name in scenario.own]
 
     def clone(self) -> Self:
@@ -273,7 +278,7 @@ class Simulation:
             with core(self._scenario, ()):
                 figures, tables = self._engine.finish()
             raw = Raw(json.loads(figures), tables, ccs_of(self._scenario), self._wall_s)
-            self._result = measured(self._scenario, raw, self._described).result(Sim.name, self._started)
+            self._result = measured(self._scenario, raw, self._described).result(self._compiled, self._started)
         return self._result
 
     def __repr__(self) -> str:
@@ -304,7 +309,7 @@ class Simulation:
                 "The simulation was pickled by another version of knee, which may have come to another state; keep "
                 "scenario() instead, and run it again."
             )
-        self._begin(state["scenario"], state["now"])
+        self._begin(Sim().compile(state["scenario"]), state["now"])
         self._engine.mark_seen(*state["seen"])
 
     def _check_open(self, what: str) -> None:
@@ -342,12 +347,14 @@ class Simulation:
         if self._engine.has_ended(labels.index(label)):
             raise InputError(f"{what}: {label} has ended, and nothing of it changes any more.")
 
-    def _read(self, data: Plain, what: str) -> Scenario:
+    def _read(self, data: Plain, what: str) -> Compiled:
         # Its classes ran before.
         with code_allowed(True):
-            return from_dict(data, where=f"{what} on {self._scenario.name}", name=self._scenario.name)
+            scenario = from_dict(data, where=f"{what} on {self._scenario.name}", name=self._scenario.name)
+        return Sim().compile(scenario)
 
-    def _amend(self, scenario: Scenario) -> None:
+    def _amend(self, compiled: Compiled) -> None:
+        scenario = compiled.scenario
         specification = spec(scenario)
         with core(scenario, ()):
             amended = self._engine.amend(json.dumps(specification))
@@ -357,7 +364,7 @@ class Simulation:
             self._engine, wall_s = _engine(scenario, self._now)
             self._engine.mark_seen(*seen)
             self._wall_s += wall_s
-        self._scenario = scenario
+        self._compiled = compiled
 
 
 def _time(given: Time) -> int:

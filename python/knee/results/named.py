@@ -10,11 +10,9 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
-
-from tomli_w import dumps
 
 from knee.errors import Refused, RunError, ScenarioError
 from knee.own import Named, described
@@ -33,7 +31,7 @@ MOST = 16 << 20
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a scenario, as they were when its run began.
+    """The files of a scenario, as they were when it was compiled.
 
     Attributes:
         names: what the result calls each, by the names in the scenario.
@@ -49,14 +47,6 @@ class Files:
     def contents(self) -> dict[str, str]:
         """The digest of each by its name in the scenario."""
         return {name: self.digests[short]["sha256"] for name, short in self.names.items()}
-
-    def into(self, result: Result, scenario: Scenario) -> Result:
-        """The result with them."""
-        if not self.names:
-            return result
-        toml = dumps(paths.renamed_files(scenario.written, self.names))
-        manifest = result.manifest | {"inputs": dict(self.digests)}
-        return replace(result, scenario_toml=toml, manifest=manifest, inputs=self.places)
 
 
 def of(scenario: Scenario) -> Files:
@@ -128,9 +118,7 @@ def check(path: Path, scenario: Scenario) -> None:
     Raises:
         ScenarioError: names the file or class.
     """
-    folder = path.resolve().parent
-    manifest = manifest_of(folder) if path.name == "scenario.toml" else None
-    if manifest is None:
+    if path.name != "scenario.toml" or (manifest := manifest_of(folder := path.resolve().parent)) is None:
         return
     copied = "expected what the result was made with; a copy of scenario.toml elsewhere runs with other files"
     inputs: Mapping[str, Any] = manifest.get("inputs") or {}

@@ -453,6 +453,13 @@ class Scenario(Table):
             copied.__dict__.pop(name, None)
         return copied
 
+    def seeded(self, seed: int) -> Self:
+        """A copy with another seed, with the specification that was built of this one."""
+        copied = self.model_copy(update={"seed": seed})
+        if "specification" in self.__dict__:
+            copied.__dict__["specification"] = self.specification | {"seed": seed}
+        return copied
+
     def __getstate__(self) -> dict[Any, Any]:
         """The fields, from which all else is worked out again."""
         state = super().__getstate__()

@@ -51,6 +51,8 @@ def files_in(data: Any, key: str = "") -> Iterator[str]:
 
 def renamed_files(data: Any, names: Mapping[str, str], key: str = "") -> Any:
     """Plain data with other names of files, those that ``names`` has."""
+    if not names:
+        return data
     if isinstance(data, Mapping):
         return {inner: renamed_files(value, names, inner) for inner, value in data.items()}
     if isinstance(data, list | tuple):

@@ -20,11 +20,12 @@ from typing import TypeVar, Unpack, cast
 from knee import grounds
 from knee.errors import InputError, ProgramError
 from knee.grounds import memory, programs, runner
-from knee.grounds.runner import Options, Prepared
+from knee.grounds.runner import Prepared
 from knee.results.folder import DATA, check_target, manifest_of, problems, recover
 from knee.results.manifest import identity
 from knee.results.result import Result
 from knee.scenario import Scenario
+from knee.scenario.requests import Options
 from knee.study import engine
 from knee.study.estimate import packets
 
@@ -135,9 +136,7 @@ def results(jobs: Sequence[Job], use: Callable[[Job, Result], Used], **how: Unpa
 
     def perform(job: Job, report: Callable[[float], None]) -> tuple[Used | None, Exception | None]:
         try:
-            # A copy, whose specification is gone after the run: a batch may have thousands of jobs.
-            scenario = job.scenario.model_copy()
-            result = runner.run(scenario, job.ground, job.folder, progress=report, **options)
+            result = runner.run(job.scenario, job.ground, job.folder, progress=report, **options)
         except InputError as error:
             if refused is None:
                 raise

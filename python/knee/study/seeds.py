@@ -10,12 +10,14 @@ from knee import grounds
 from knee.errors import InputError
 from knee.figures.same import same_figures
 from knee.grounds import runner
-from knee.grounds.runner import Options, Prepared
+from knee.grounds.runner import Prepared
 from knee.results.result import Result
 from knee.scenario import Plain, Scenario
+from knee.scenario.requests import Options, RunOptions
 from knee.scenario.units import is_whole, shown
 from knee.study import batch, notebook
 from knee.system import forked
+from knee.system.requests import spelled_out
 
 #: The largest seed of a scenario.
 _MOST = 2**63 - 1
@@ -47,6 +49,7 @@ def run(
 ) -> list[Result]: ...
 
 
+@spelled_out(RunOptions)
 def run(
     scenario: str | Path | Scenario | Plain,
     ground: str | None = None,

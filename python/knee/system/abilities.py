@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import platform
+from functools import cache
 from pathlib import Path
 
 #: Flags of ``os.open``; 0 where the system has no such flag.
@@ -54,6 +55,7 @@ def c_library() -> ctypes.CDLL | None:
 _ADDRESSES = 256 << 20
 
 
+@cache
 def total_memory() -> int | None:
     """The memory of this machine, bytes; None if unknown."""
     return _meminfo("MemTotal")
@@ -66,8 +68,8 @@ def available_memory() -> int | None:
 
 
 def _meminfo(name: str) -> int | None:
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+    with contextlib.suppress(OSError, ValueError), Path("/proc/meminfo").open(encoding="utf-8") as lines:
+        for line in lines:
             key, _, rest = line.partition(":")
             if key == name:
                 return int(rest.split()[0]) * 1024

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
 from knee.figures.applications import calls, completions, latency, responsiveness
 from knee.figures.applications.histogram import Histogram
 from knee.figures.forms import Figures, Summary
+from knee.figures.forms import Flow as OfFlow
 from knee.figures.rows import Tables
 from knee.scenario.traffic import CODECS, Udp, sends_datagrams
 
@@ -64,7 +65,7 @@ def _flows(summary: Summary, scenario: Scenario, tables: Tables) -> None:
             figures = summary["flows"][number - 1]
             figures["traffic"] = flow.traffic.kind
             mine = tables.completions.filter(pl.col("flow") == number)
-            figures |= completions.of_flow(scenario, group, mine, begins[number - 1])
+            figures |= cast(OfFlow, completions.of_flow(scenario, group, mine, begins[number - 1]))
             datagrams = figures.get("datagrams")
             if datagrams is None or not sends_datagrams(flow.traffic):
                 continue

@@ -41,10 +41,10 @@ def under_load(scenario: Scenario, summary: Summary, delays: pl.DataFrame) -> li
         about["idle_is"] = "the base RTT" if idle is None else "measured"
         entries.append(_entry(about, probe, probe.rtt / 1e6 if idle is None else idle, figures, "rtt"))
     flows = [flow for flow in scenario.flows for _ in range(flow.count)]
-    for number, (flow, figures) in enumerate(zip(flows, summary["flows"], strict=True), start=1):
-        if sends_datagrams(flow.traffic) and figures.get("datagrams"):
-            about = {"label": figures["label"], "flow": number, "what": "owd", "idle_is": "half the base RTT"}
-            entries.append(_entry(about, flow, one_way_ms(scenario, flow), figures["datagrams"], "owd"))
+    for number, (flow, whole) in enumerate(zip(flows, summary["flows"], strict=True), start=1):
+        if sends_datagrams(flow.traffic) and whole.get("datagrams"):
+            about = {"label": whole["label"], "flow": number, "what": "owd", "idle_is": "half the base RTT"}
+            entries.append(_entry(about, flow, one_way_ms(scenario, flow), whole["datagrams"], "owd"))
     return entries
 
 

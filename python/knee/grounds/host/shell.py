@@ -20,6 +20,7 @@ import polars as pl
 
 from knee import grounds
 from knee.errors import InputError
+from knee.figures.rows import Tables
 from knee.grounds.ground import Measured, Request
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
@@ -177,9 +178,7 @@ def without_times(measured: Measured) -> Measured:
         rows.with_columns(pl.lit(None, rows.schema[name]).alias(name) for name in rows.columns if _TIME.match(name))
         for rows in (measured.samples, measured.links)
     )
-    tables = dataclasses.replace(
-        measured.tables, delays=measured.tables.delays.clear(), distributions=measured.tables.distributions.clear()
-    )
+    tables = Tables(completions=measured.tables.completions)
     root = "" if abilities.is_root() else ", or run it as root, which has real-time priority"
     said = (
         f"This machine does not carry the scenario in real time: {_late_words(measured.about['switch'])}, and at most "

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from knee.errors import InputError
-from knee.figures.forms import Figures
+from knee.figures.forms import Row
 from knee.figures.metrics import Floats
 from knee.results.result import Result
 from knee.scenario import Plain, from_dict
@@ -167,7 +167,7 @@ class Life:
     """
 
     flow: KernelFlow
-    summary: Figures
+    summary: Row
     samples: pl.DataFrame
     t_s: Floats
     begin_s: float
@@ -212,7 +212,7 @@ def lives(case: Case, result: Result) -> list[Life]:
     return found
 
 
-def connection(t_s: Floats, in_flight: Floats, figures: Figures) -> tuple[float, float]:
+def connection(t_s: Floats, in_flight: Floats, figures: Row) -> tuple[float, float]:
     """When a flow was connected, from which its time counts as the kernel's did, and how late that was, s.
 
     That is a base RTT after its start, and more where its SYN met a queue or was lost.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from knee.figures.forms import Figures, Summary
+from knee.figures.forms import Figures, Row, Summary
 from knee.figures.metrics import loss, share
 from knee.figures.register import PAIR
 from knee.scenario import registry
@@ -32,7 +32,7 @@ def row(summary: Summary, queue: str) -> Figures:
     return _row(summary["seed"], summary["flows"], summary["links"][0], summary["run"]["jain"], queue)
 
 
-def _row(seed: int, flows: Sequence[Figures], link: Figures, jain: float | None, queue: str) -> Figures:
+def _row(seed: int, flows: Sequence[Row], link: Row, jain: float | None, queue: str) -> Figures:
     known = registry.congestion_controls()
     losses, rtt_ms = [loss([flow]) for flow in flows], flows[0]["rtt_mean_ms"]
     figures: Figures = {

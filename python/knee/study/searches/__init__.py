@@ -180,7 +180,7 @@ def run_search(plan: Plan, out: str | Path, **how: Unpack[engine.Options]) -> Se
     program, command = fingerprint(), options.command
     with ExitStack() as stack:
         names = {scenario.run.ground for scenario in checked.largest}
-        most = plan.batch * plan.runs_each
+        most = plan.asked["batch"] * plan.runs_each
         where = stack.enter_context(engine.workers(checked.largest, names, most, options))
         folder = place.prepared(out, again=options.again, stack=stack)
         dataset.tidy(folder)
@@ -229,7 +229,7 @@ class _Work:
     @property
     def wanted(self) -> int:
         """How many trials there are to be."""
-        return max(self.plan.trials, self.there)
+        return max(self.plan.asked["trials"], self.there)
 
     def search(self) -> list[Trial]:
         """Makes the trials, batch by batch; runs that are known are not made again."""

@@ -154,12 +154,12 @@ class Finder:
         taken: list[Trial] = []
         tried = 0
         for trial in worst_first(self.plan, trials):
-            if len(findings) >= self.plan.findings:
+            if len(findings) >= self.plan.asked["findings"]:
                 break
             if any(distance(self.plan, trial.proposal.places, one.proposal.places) < _APART for one in taken):
                 continue
             taken.append(trial)
-            if self.plan.across or not self.plan.shrink:
+            if self.plan.across or not self.plan.asked["shrink"]:
                 findings.append(self._as_found(len(findings) + 1, trial))
                 continue
             finding = self._shrunk(len(findings) + 1, trial)
@@ -168,8 +168,8 @@ class Finder:
                 self._write(finding)
                 findings.append(finding)
             if self.progress is not None:
-                self.progress(len(findings) / self.plan.findings)
-            if tried >= _TRIED * self.plan.findings:
+                self.progress(len(findings) / self.plan.asked["findings"])
+            if tried >= _TRIED * self.plan.asked["findings"]:
                 break
         return findings
 
@@ -198,11 +198,11 @@ class Finder:
             keys, rows = self.plan.against.keys, self.plan.against.rows
             over |= {key: [row[i] for row in rows] for i, key in enumerate(keys)}
             table |= {"zip": [list(keys)]} if len(keys) > 1 else {}
-        return table | ({"seeds": self.plan.seeds} if self.plan.seeds > 1 else {})
+        return table | ({"seeds": self.plan.asked["seeds"]} if self.plan.asked["seeds"] > 1 else {})
 
     def _shrunk(self, number: int, trial: Trial) -> Finding:
         (goal,), (value,) = self.plan.goals, _values(trial)
-        near = self.plan.tolerance * abs(value - self.usual) + _ROUNDING * abs(value)
+        near = self.plan.asked["tolerance"] * abs(value - self.usual) + _ROUNDING * abs(value)
 
         def shows(scenarios: Sequence[Plain]) -> list[bool]:
             windows = [self._window_s(data) if self.plan.within(data) else None for data in scenarios]
@@ -247,8 +247,8 @@ class Finder:
         (known,) = self._figures_of([data])
         rows = [row for row in known if row is not None]
         means: list[dict[str, float | None]] = []
-        for i in range(0, len(rows), self.plan.seeds):
-            of_seeds = rows[i : i + self.plan.seeds]
+        for i in range(0, len(rows), self.plan.asked["seeds"]):
+            of_seeds = rows[i : i + self.plan.asked["seeds"]]
             means.append({name: _mean([row[name] for row in of_seeds]) for name in RUN})
         return means
 
@@ -309,12 +309,12 @@ def _compared(plan: Plan) -> str:
     if plan.against is None:
         return ""
     other = ", ".join(f"{k} = {v}" for k, v in zip(plan.against.keys, plan.against.rows[1], strict=True))
-    return f" times that with {other}" if plan.compare == "ratio" else f" more than with {other}"
+    return f" times that with {other}" if plan.asked["compare"] == "ratio" else f" more than with {other}"
 
 
 def _head(plan: Plan, finding: Finding) -> list[str]:
     """The lines above the scenario: where it comes from, and what it shows."""
-    shrunk = plan.shrink and not plan.across and len(plan.goals) == 1
+    shrunk = plan.asked["shrink"] and not plan.across and len(plan.goals) == 1
     origin = f"Found by knee search of {plan.name} in trial {finding.trial}" + (", and shrunk." if shrunk else ".")
     lines = [origin]
     if not _own(finding.data) and not _named_files(finding.data):
@@ -322,7 +322,7 @@ def _head(plan: Plan, finding: Finding) -> list[str]:
         lines.append(f"knee run --from FOLDER {finding.run}, {what}.")
     classes = _own(finding.data)
     command = "knee sweep" if plan.across else "knee run"
-    seeds = f" --seeds {plan.seeds}" if plan.seeds > 1 and not plan.across else ""
+    seeds = f" --seeds {plan.asked['seeds']}" if plan.asked["seeds"] > 1 and not plan.across else ""
     call = f"knee.{command[5:]}('FILE') in a Python program that has used the class {classes[0]}" if classes else ""
     lines.append(f"With knee {_core.version()}, {call or f'{command} FILE{seeds}{_allowing(finding.data)}'} gives:")
     for i, goal in enumerate(plan.goals):

@@ -19,7 +19,9 @@ from typing import Any, Literal
 from knee.figures.register import RUN
 from knee.scenario import Plain
 from knee.scenario.units import quantity
+from knee.study.requests import Search
 from knee.study.searches.shrink import stays
+from knee.study.sections import whole
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled
 
@@ -134,20 +136,7 @@ class Plan:
         axes: what is chosen.
         derived: keys and their expressions.
         across: what every choice is run across: a family of networks; empty for one run.
-        summarize: the value over that family: its mean, or the worst.
         against: the keys of another variant, with the scenario's values and the other's; None for none.
-        compare: the value of a figure beside that of the other variant: their ratio, or difference.
-        seeds: runs of each, with seeds that count up from the scenario's; values are means over them.
-        trials: choices that are tried.
-        batch: choices that are proposed together, before their values are known.
-        search_seed: seed of the proposals.
-        sampler: how they are made.
-        findings: scenarios that are wanted.
-        shrink: whether they are to be made as simple as can be.
-        tolerance: how far back a finding may fall when it is shrunk, as a part of the way from the median of the trials
-            to its value.
-        keep: further keys that are left alone then, beside those of :attr:`kept`.
-        free: keys of :attr:`kept` that may change all the same.
         table: the table ``[search]`` that says all this, as JSON has it.
     """
 
@@ -158,20 +147,13 @@ class Plan:
     axes: tuple[Axis, ...]
     derived: tuple[tuple[str, str], ...] = ()
     across: tuple[Group, ...] = ()
-    summarize: Literal["mean", "worst"] = "mean"
     against: Group | None = None
-    compare: Literal["ratio", "difference"] = "ratio"
-    seeds: int = 1
-    trials: int = 100
-    batch: int = 10
-    search_seed: int = 1
-    sampler: str = "tpe"
-    findings: int = 3
-    shrink: bool = True
-    tolerance: float = 0.2
-    keep: tuple[str, ...] = ()
-    free: tuple[str, ...] = ()
     table: Plain = field(default_factory=dict)
+
+    @cached_property
+    def asked(self) -> Search:
+        """The table with its defaults."""
+        return whole(Search, self.table)
 
     @property
     def title(self) -> str:
@@ -189,7 +171,7 @@ class Plan:
         searched = [*self.keys, *(key for key, _ in self.derived)]
         mine = ["duration", "warmup", *(key for key in searched if not key.startswith(VARIABLE))]
         against = self.against.keys if self.against is not None else ()
-        return [*(key for key in mine if not stays(key, self.free)), *self.keep, *against]
+        return [*(key for key in mine if not stays(key, self.asked["free"])), *self.asked["keep"], *against]
 
     @property
     def size(self) -> int | None:
@@ -199,7 +181,7 @@ class Plan:
     @property
     def runs_each(self) -> int:
         """Runs of each choice."""
-        return prod(len(group.rows) for group in self._further) * self.seeds
+        return prod(len(group.rows) for group in self._further) * self.asked["seeds"]
 
     @property
     def _further(self) -> tuple[Group, ...]:
@@ -215,21 +197,23 @@ class Plan:
     def definition(self, rows: Sequence[Sequence[Any]]) -> Definition:
         """The sweep over some choices, each of which has :attr:`runs_each` runs, one after the other."""
         groups = (Group(self.keys, rows, self._span, sampled=True), *self._further)
-        return Definition(self.name, self.where, self.base, groups, self.derived, self.seeds)
+        return Definition(self.name, self.where, self.base, groups, self.derived, self.asked["seeds"])
 
     def corners(self) -> Definition:
         """The grid that stands for the search when it is checked."""
         groups = tuple(Group(axis.keys, axis.ends) for axis in self.axes)
-        return Definition(self.name, self.where, self.base, (*groups, *self._further), self.derived, self.seeds)
+        return Definition(
+            self.name, self.where, self.base, (*groups, *self._further), self.derived, self.asked["seeds"]
+        )
 
     def alone(self, data: Plain) -> Definition:
         """The runs of one scenario in place of a choice, without the family of networks."""
         groups = (self.against,) if self.against is not None else ()
-        return Definition(self.name, self.where, data, groups, (), self.seeds)
+        return Definition(self.name, self.where, data, groups, (), self.asked["seeds"])
 
     def as_stated(self) -> Definition:
         """The runs of the scenario as the file has it, across the same family and beside the same variant."""
-        return Definition(self.name, self.where, self.base, self._further, self.derived, self.seeds)
+        return Definition(self.name, self.where, self.base, self._further, self.derived, self.asked["seeds"])
 
     def values(self, rows: Sequence[Mapping[str, Any] | None]) -> tuple[float, ...] | None:
         """The value of each goal.
@@ -251,16 +235,19 @@ class Plan:
         known = [figure for figure in figures if figure is not None]
         if len(known) < len(figures):
             return None
-        means = [sum(known[i : i + self.seeds]) / self.seeds for i in range(0, len(known), self.seeds)]
+        means = [
+            sum(known[i : i + self.asked["seeds"]]) / self.asked["seeds"]
+            for i in range(0, len(known), self.asked["seeds"])
+        ]
         if self.against is not None:
             pairs = list(zip(means[::2], means[1::2], strict=True))
-            if self.compare == "difference":
+            if self.asked["compare"] == "difference":
                 means = [own - other for own, other in pairs]
             elif any(other == 0 for _, other in pairs):
                 return None
             else:
                 means = [own / other for own, other in pairs]
-        return goal.worst(means) if self.summarize == "worst" else sum(means) / len(means)
+        return goal.worst(means) if self.asked["summarize"] == "worst" else sum(means) / len(means)
 
     def within(self, data: Plain) -> bool:
         """Whether a simpler scenario is within the bounds: those of a key hold for that key of any flow or link.
@@ -278,10 +265,14 @@ class Plan:
         title, unit = RUN[goal.figure].title, RUN[goal.figure].unit
         if self.against is not None:
             other = ", ".join(f"{k} = {v}" for k, v in zip(self.against.keys, self.against.rows[1], strict=True))
-            title += f", divided by that with {other}" if self.compare == "ratio" else f", minus that with {other}"
+            title += (
+                f", divided by that with {other}" if self.asked["compare"] == "ratio" else f", minus that with {other}"
+            )
         if self.across:
-            title += ", mean over the networks" if self.summarize == "mean" else ", in the worst of the networks"
-        unit = "" if self.against is not None and self.compare == "ratio" else unit
+            title += (
+                ", mean over the networks" if self.asked["summarize"] == "mean" else ", in the worst of the networks"
+            )
+        unit = "" if self.against is not None and self.asked["compare"] == "ratio" else unit
         return f"{title} ({unit})" if unit else title
 
     def identity(self) -> Plain:
@@ -291,9 +282,4 @@ class Plan:
             "classes": {name: name.content for name in self.definition(()).own},
             "goals": [[goal.figure, goal.sense] for goal in self.goals],
             "axes": [[axis.keys, axis.ends, axis.span is not None and axis.span.log] for axis in self.axes],
-            "summarize": self.summarize,
-            "compare": self.compare,
-            "batch": self.batch,
-            "search_seed": self.search_seed,
-            "sampler": self.sampler,
-        }
+        } | {key: self.asked[key] for key in ("summarize", "compare", "batch", "search_seed", "sampler")}

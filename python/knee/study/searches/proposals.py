@@ -50,7 +50,7 @@ class Proposals:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         directions: Any = ["maximize" if goal.sense == "max" else "minimize" for goal in plan.goals]
         self._study = optuna.create_study(sampler=_sampler(plan), directions=directions)
-        self._random = np.random.default_rng(plan.search_seed)
+        self._random = np.random.default_rng(plan.asked["search_seed"])
         #: What is known of each choice that was proposed; None while it is tried, or where it has no value.
         self._seen: dict[str, tuple[float, ...] | None] = {}
 
@@ -58,7 +58,7 @@ class Proposals:
         """The next batch; shorter, or empty, where there are no other choices."""
         proposals: list[Proposal] = []
         size = self._plan.size
-        while len(proposals) < self._plan.batch and (size is None or len(self._seen) < size):
+        while len(proposals) < self._plan.asked["batch"] and (size is None or len(self._seen) < size):
             proposal = self._new()
             if proposal is None:
                 break
@@ -136,12 +136,12 @@ def _distribution(axis: Axis) -> BaseDistribution:
 
 
 def _sampler(plan: Plan) -> BaseSampler:
-    seed = plan.search_seed
-    match plan.sampler:
+    seed = plan.asked["search_seed"]
+    match plan.asked["sampler"]:
         case "random":
             return RandomSampler(seed=seed)
         case "nsga2":
-            return NSGAIISampler(seed=seed, population_size=max(2, plan.batch))
+            return NSGAIISampler(seed=seed, population_size=max(2, plan.asked["batch"]))
     first = _FIRST + _FIRST_PER_KEY * len(plan.axes)
     # Those of a batch that are not yet known count as bad ones, so that a batch is spread out.
     return TPESampler(seed=seed, n_startup_trials=first, multivariate=True, constant_liar=True)

@@ -29,25 +29,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from knee.errors import InputError, Refused, keyed, scenario_errors
 from knee.figures.register import RUN
 from knee.own import named_in, replaced, told_apart
 from knee.scenario import Plain
+from knee.scenario.frozen import frozen
 from knee.scenario.loading import beside, by_index, parse_value
 from knee.scenario.units import near, shown
+from knee.study.requests import Search, SearchKeys
 from knee.study.searches.plan import Axis, Goal, Plan
-from knee.study.sections import Search, checked, said
+from knee.study.sections import asked
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Group, stated
 from knee.study.sweeps.values import Sampled, check_once, values
-
-#: Options of a plan that the table has by the same names.
-_PLAIN = (
-    "summarize", "compare", "seeds", "trials", "batch", "search_seed", "sampler", "findings", "shrink", "tolerance",
-)  # fmt: skip
 
 
 def read(
@@ -55,11 +52,7 @@ def read(
     over: Mapping[str, Any] | Sequence[str] = (),
     *,
     changes: Sequence[str] = (),
-    zips: Sequence[Sequence[str]] = (),
-    derive: Mapping[str, str] | Sequence[str] = (),
-    across: Mapping[str, Any] | Sequence[str] = (),
-    against: Mapping[str, Any] | Sequence[str] = (),
-    **given: Any,
+    **given: Unpack[SearchKeys],
 ) -> Plan:
     """The plan of a search.
 
@@ -67,29 +60,22 @@ def read(
         source: a file, with or without ``[search]``; the name of a shipped scenario or search; or plain data.
         over: bounds, beside or in place of the file's: ``{"link.rate": "uniform(...)"}``, or texts as of ``--over``.
         changes: changes to the scenario, as of ``--set``.
-        zips: lists of keys that are chosen together.
-        derive: keys and expressions, or texts as of ``--derive``.
-        across: keys and values that every choice is run across, or texts as of ``--across``.
-        against: keys and values of the other variant, or texts as of ``--against``.
-        given: other keys of ``[search]``, in place of the file's; None leaves the file's.
+        given: keys of ``[search]``, tables and ``zip`` beside the file's, others in place of them; None leaves those.
 
     Raises:
         InputError: names the file, the key, what was found and what would be accepted.
     """
     data, path, where, name = sweepfile.opened(source, SEARCHES)
+    replacing, added = sweepfile.parted(given)
     with scenario_errors(where):
-        table = said(checked(Search, data.pop("search", {}), "search"))
+        table = asked(Search, data.pop("search", {}), "search") | asked(Search, replacing, "search")
         if "sweep" in data:
             raise Refused("the file is a sweep", "run it with knee sweep, or write [search]", key="sweep")
-        asked = {key: value for key, value in given.items() if value is not None}
-        table |= said(checked(Search, asked, "search"))
-    given_keys = {
-        "over": sweepfile.axes_of(over), "across": sweepfile.axes_of(across, "--across"), "against": _variant(against),
-    }  # fmt: skip
-    for which, keys in given_keys.items():
+    across, against = sweepfile.axes_of(added.get("across", ()), "--across"), _variant(added.get("against", ()))
+    for which, keys in {"over": sweepfile.axes_of(over), "across": across, "against": against}.items():
         table[which] = table.get(which, {}) | (keys if path is None else beside(keys, path))
-    table["derive"] = table.get("derive", {}) | sweepfile.derived_of(derive)
-    table["zip"] = [*table.get("zip", []), *(list(keys) for keys in zips)]
+    table["derive"] = table.get("derive", {}) | sweepfile.derived_of(added.get("derive", ()))
+    table["zip"] = [*table.get("zip", []), *map(list, added.get("zip", ()))]
     base = sweepfile.base_of(data, changes, where, name)
     with scenario_errors(where):
         return _plan(base, table, where, name)
@@ -138,12 +124,9 @@ def _plan(base: Plain, table: Plain, where: str, name: str) -> Plan:
     both = next((key for key in table.get("free", ()) if key in table.get("keep", ())), None)
     if both is not None:
         raise Refused(f"{shown(both)} is also in keep", "expected it in one of them", key="search.free")
-    options = {key: table[key] for key in _PLAIN if key in table}
     derived = tuple(table["derive"].items())
-    keep, free = tuple(table.get("keep", ())), tuple(table.get("free", ()))
     over = {key: str(given) if isinstance(given, Sampled) else given for key, given in table["over"].items()}
-    what = (name, where, base, goals, axes, derived, tuple(across))
-    return Plan(*what, against=against, keep=keep, free=free, table=table | {"over": over}, **options)
+    return Plan(name, where, base, goals, axes, derived, tuple(across), against, frozen(table | {"over": over}))
 
 
 def reread(plain: Plain) -> Plan:

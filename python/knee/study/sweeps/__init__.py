@@ -26,9 +26,9 @@ from knee.system.text import JsonTable
 if TYPE_CHECKING:
     import polars as pl
 
-    from knee.grounds.runner import Options as RunKeys
     from knee.results.result import Result
     from knee.scenario import Scenario
+    from knee.scenario.requests import Options as RunKeys
     from knee.study.sweeps.paired import Paired
     from knee.study.sweeps.work import Task
     from knee.view.figure import Figure

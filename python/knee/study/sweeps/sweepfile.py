@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from knee import grounds
 from knee.errors import InputError, Refused, ScenarioError, input_errors, keyed, scenario_errors
@@ -42,12 +42,13 @@ from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apa
 from knee.scenario import Plain, Scenario, expressions, from_dict
 from knee.scenario.loading import apply, beside, blamed, by_index, tables, undoes
 from knee.study.estimate import packets as estimated_packets
-from knee.study.sections import Sweep as Section
-from knee.study.sections import checked, said
+from knee.study.requests import Sweep, SweepKeys
+from knee.study.sections import asked
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps import plots
 from knee.study.sweeps.definition import VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled, check_once, split, texts, values
+from knee.system.requests import defaults
 
 #: Most runs of a sweep; a larger one is assumed to be a mistake.
 MOST = 10_000_000
@@ -81,22 +82,18 @@ def read(
     source: str | Path | Mapping[str, Any],
     over: Mapping[str, Any] | Sequence[str] = (),
     *,
-    zips: Sequence[Sequence[str]] = (),
-    derive: Mapping[str, str] | Sequence[str] = (),
     changes: Sequence[str] = (),
     vary: bool = False,
-    **given: Any,
+    **given: Unpack[SweepKeys],
 ) -> Definition:
     """The definition of a sweep.
 
     Args:
         source: a file, with or without ``[sweep]``; the name of a shipped scenario; or plain data.
         over: axes, beside or in place of the file's: ``{"link.rate": [...]}``, or texts as ``--over`` takes them.
-        zips: lists of keys that go together.
-        derive: keys and expressions, or texts as ``--derive`` takes them.
         changes: changes to the scenario, as of ``--set``.
         vary: whether links without jitter get one of less than the time of a packet, so that seeds differ.
-        given: other keys of ``[sweep]``, in place of the file's; None leaves the file's.
+        given: keys of ``[sweep]``, tables and ``zip`` beside the file's, others in place of them; None leaves those.
 
     Raises:
         InputError: names the key, what was found and what would be accepted.
@@ -104,24 +101,29 @@ def read(
     data, path, where, name = opened(source, SWEEPS)
     if "search" in data:
         raise ScenarioError(where, "search", "the file is a search, not a sweep", "run it with knee search")
+    replacing, added = parted(given)
     with scenario_errors(where):
-        section = checked(Section, data.pop("sweep", {}), "sweep")
+        table = defaults(Sweep) | asked(Sweep, data.pop("sweep", {}), "sweep")
         figures = plots.read(data.pop("plots", []))
-        asked = checked(Section, {key: value for key, value in given.items() if value is not None})
-    mine = axes_of(over) if path is None else beside(axes_of(over), path)
-    added = {
-        "over": section.over | mine,
-        "derive": section.derive | derived_of(derive),
-        "zip": [*section.zip, *(list(keys) for keys in zips)],
-    }
-    options = section.model_copy(update=said(asked) | added)
+        table |= asked(Sweep, replacing)
+    table["over"] = table["over"] | (axes_of(over) if path is None else beside(axes_of(over), path))
+    table["derive"] = table["derive"] | derived_of(added.get("derive", ()))
+    table["zip"] = [*table["zip"], *map(list, added.get("zip", ()))]
     base = base_of(data, changes, where, name)
     if vary:
-        options = options.model_copy(update={"derive": options.derive | _varied(base, options)})
-    definition = dataclasses.replace(_defined(base, options, where, name), plots=figures)
+        table["derive"] |= _varied(base, table)
+    definition = dataclasses.replace(_defined(base, table, where, name), plots=figures)
     with scenario_errors(where):
         plots.check(definition)
     return definition
+
+
+def parted(given: Mapping[str, Any]) -> tuple[Plain, Plain]:
+    """The keys of a request that are in place of a file's, and those that are beside them; None is none."""
+    said: Plain = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in given.items() if value is not None
+    }
+    return said, {key: said.pop(key) for key in ("zip", "derive", "across", "against") if key in said}
 
 
 def opened(source: str | Path | Mapping[str, Any], shipped: Mapping[str, Path]) -> tuple[Plain, Path | None, str, str]:
@@ -132,12 +134,12 @@ def opened(source: str | Path | Mapping[str, Any], shipped: Mapping[str, Path]) 
     return data, path, str(path), path.stem
 
 
-def _varied(base: Plain, options: Section) -> dict[str, str]:
+def _varied(base: Plain, options: Plain) -> dict[str, str]:
     """The jitter of each link that has a rate and none yet, as expressions."""
     links: dict[str, Any] = {f"links.{i}": link for i, link in enumerate(base.get("links", ()))}
     if "link" in base:
         links["link"] = base["link"]
-    given = {*options.over, *options.derive}
+    given = {*options["over"], *options["derive"]}
     jitters = {}
     for key, link in links.items():
         if not isinstance(link, Mapping) or "jitter" in link or f"{key}.jitter" in given:
@@ -236,11 +238,11 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     return derived
 
 
-def _defined(base: Plain, options: Section, where: str, name: str) -> Definition:
+def _defined(base: Plain, options: Plain, where: str, name: str) -> Definition:
     axes: dict[str, list[Any]] = {}
     sampled: dict[str, Sampled] = {}
     with scenario_errors(where):
-        for key, given in options.over.items():
+        for key, given in options["over"].items():
             found = given if isinstance(given, Sampled) else values(key, given)
             if isinstance(found, Sampled):
                 sampled[key] = found
@@ -248,26 +250,26 @@ def _defined(base: Plain, options: Section, where: str, name: str) -> Definition
                 axes[key] = found
         if other := told_apart(named_in([base, list(axes.values())])):
             base, axes = (replaced(each, lambda name: other.get(name, name)) for each in (base, axes))
-        groups = groups_of(axes, options.zip)
-        if options.seeds > 1 and "seed" in axes:
+        groups = groups_of(axes, options["zip"])
+        if options["seeds"] > 1 and "seed" in axes:
             raise Refused("the axis seed and seeds both set the seed", "use one of them", key="seeds")
-        if sampled or options.samples is not None:
+        if sampled or options.get("samples") is not None:
             groups.append(_samples(sampled, options))
-        order = {key: i for i, key in enumerate(options.over)}
+        order = {key: i for i, key in enumerate(options["over"])}
         groups.sort(key=lambda group: order[group.keys[0]])
-        check_derived(options.derive, options.over)
-        check_keys([*(key for group in groups for key in group.keys), *options.derive], base)
-        check_variables([*options.over, *options.derive], options.derive)
-    size = prod(len(group.rows) for group in groups) * options.seeds
-    if not groups and options.seeds == 1:
+        check_derived(options["derive"], options["over"])
+        check_keys([*(key for group in groups for key in group.keys), *options["derive"]], base)
+        check_variables([*options["over"], *options["derive"]], options["derive"])
+    size = prod(len(group.rows) for group in groups) * options["seeds"]
+    if not groups and options["seeds"] == 1:
         accepted = "expected --over KEY=V1,V2,..., such as --over flows.0.cc=reno,cubic, or a table [sweep.over]"
         raise InputError(f"There is nothing to sweep in {where}; {accepted}.")
     if size > MOST:
         factors = " x ".join(
-            [*(f"{len(group.rows)} ({', '.join(group.keys)})" for group in groups), f"{options.seeds} seeds"]
+            [*(f"{len(group.rows)} ({', '.join(group.keys)})" for group in groups), f"{options['seeds']} seeds"]
         )
         raise InputError(f"This sweep has {size} runs: {factors}; expected at most {MOST}.")
-    return Definition(name, where, base, tuple(groups), tuple(options.derive.items()), options.seeds)
+    return Definition(name, where, base, tuple(groups), tuple(options["derive"].items()), options["seeds"])
 
 
 def groups_of(axes: Mapping[str, list[Any]], zips: Sequence[Sequence[str]]) -> list[Group]:
@@ -332,8 +334,8 @@ def check_variables(keys: Sequence[str], derive: Mapping[str, str]) -> None:
         raise Refused("no expression uses this variable, so it has no effect", accepted, key=unused)
 
 
-def _samples(sampled: Mapping[str, Sampled], options: Section) -> Group:
-    number = options.samples
+def _samples(sampled: Mapping[str, Sampled], options: Plain) -> Group:
+    number = options.get("samples")
     if not sampled:
         raise Refused(
             "nothing is sampled", "expected an axis such as uniform(5 ms, 50 ms), or no samples", key="samples"
@@ -341,9 +343,9 @@ def _samples(sampled: Mapping[str, Sampled], options: Section) -> Group:
     if number is None:
         found = f"{next(iter(sampled))} is sampled, and the number of samples is missing"
         raise Refused(found, "expected samples = 100, or --samples 100", key="samples")
-    if any(key in keys for key in sampled for keys in options.zip):
+    if any(key in keys for key in sampled for keys in options["zip"]):
         raise Refused("a sampled axis is tied", "sampled axes go together anyway", key="zip")
-    drawn = _draw(options.sampling, len(sampled), number, options.sampling_seed)
+    drawn = _draw(options["sampling"], len(sampled), number, options["sampling_seed"])
     rows = [[axis.at(part) for axis, part in zip(sampled.values(), row, strict=True)] for row in drawn]
     return Group(tuple(sampled), rows, sampled=True)
 

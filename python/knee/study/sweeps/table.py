@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from knee.figures.forms import Figures, Summary
+from collections.abc import Sequence
+
+from knee.figures.forms import Figures, Row, Summary
 from knee.figures.register import LINK
 
 #: The columns of a flow, as in ``summary.json``.
@@ -26,4 +28,5 @@ def flow_rows(summary: Summary) -> list[Figures]:
 
 def link_rows(summary: Summary) -> list[Figures]:
     """A row per link and direction."""
-    return [{name: link[name] for name in ("link", *LINK)} for link in summary["links"]]
+    links: Sequence[Row] = summary["links"]
+    return [{name: link[name] for name in ("link", *LINK)} for link in links]

@@ -39,7 +39,7 @@ def page(search: Search) -> str:
         f"{search.trials.height} trials",
         f"{plan.runs_each} runs each" if plan.runs_each > 1 else "",
         f"{failed} failed" if failed else "",
-        f"sampler {plan.sampler}, seed {plan.search_seed}",
+        f"sampler {plan.asked['sampler']}, seed {plan.asked['search_seed']}",
         f"knee {_core.version()}",
     ]
     shown = search.findings[:MOST_FILES]
@@ -116,7 +116,7 @@ def _unit(plan: Plan, i: int) -> str:
     unit = RUN[plan.goals[i].figure].unit
     if plan.against is None:
         return unit
-    return "ratio" if plan.compare == "ratio" else f"difference, {unit}" if unit else "difference"
+    return "ratio" if plan.asked["compare"] == "ratio" else f"difference, {unit}" if unit else "difference"
 
 
 def _file(search: Search, finding: Finding) -> dict[str, str]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
+from knee.figures.forms import Row
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
@@ -29,7 +30,8 @@ STAGGERS_MS = (60, 92, 125, 160)
 
 
 def _link(results: Results, name: str, figure: str) -> float:
-    return float(results[name].summary["links"][0][figure])
+    link: Row = results[name].summary["links"][0]
+    return float(link[figure])
 
 
 def _measure_7(results: Results) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from knee.figures.forms import Row
 from knee.papers.items import Quantities, Value
 from knee.papers.paper import Experiment, Results, Table
 from knee.papers.recipes.interactions import testbed
@@ -26,7 +27,8 @@ def _apart(rtts: Sequence[float]) -> float:
 
 
 def _sum(results: Results, figure: str) -> float:
-    return fmean(sum(flow[figure] for flow in run.summary["flows"]) for run in results.each(testbed.LOSSLESS))
+    runs: list[Sequence[Row]] = [run.summary["flows"] for run in results.each(testbed.LOSSLESS)]
+    return fmean(sum(flow[figure] for flow in flows) for flows in runs)
 
 
 def _measure(results: Results) -> dict[str, Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from knee.figures.forms import Row
 from knee.papers.paper import Results
 from knee.papers.recipes.common import one_link
 from knee.results.result import Result
@@ -37,7 +38,7 @@ def packet_ms(rate_mbps: float) -> float:
 
 def wait_ms(result: Result, index: int, rate_mbps: float, quantile: str = "p99") -> float:
     """A quantile of the time that a flow's packets wait: of its RTTs, less the path's and the sending of the packet."""
-    told = result.summary["flows"][index]
+    told: Row = result.summary["flows"][index]
     return float(told[f"rtt_{quantile}_ms"]) - float(told["base_rtt_ms"]) - packet_ms(rate_mbps)
 
 
@@ -49,7 +50,12 @@ def ratio(result: Result) -> float:
 
 def mean_of(results: Results, run: str, index: int, figure: str) -> float:
     """The mean of a figure of a flow over the seeds of a run."""
-    return results.mean(run, lambda result: float(result.summary["flows"][index][figure]))
+
+    def value(result: Result) -> float:
+        flow: Row = result.summary["flows"][index]
+        return float(flow[figure])
+
+    return results.mean(run, value)
 
 
 def apart(value: float) -> float:

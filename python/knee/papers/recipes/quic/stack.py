@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from knee.figures.forms import Row
 from knee.papers import drawing
 from knee.papers.items import Quantities
 from knee.papers.paper import Drawing, Experiment, Results, Run, Table
+from knee.results.result import Result
 from knee.view.chart import Chart, Panel
 
 ALGORITHMS = ("cubic", "reno", "bbr")
@@ -63,7 +65,11 @@ def figures(results: Results, run: str) -> dict[str, float]:
     """Means over a run's seeds: goodput in Mbit/s, mean RTT in ms, lost packets in percent, completion in s."""
 
     def mean(of: str) -> float:
-        return results.mean(run, lambda result: float(result.summary["flows"][0][of] or 0))
+        def value(result: Result) -> float:
+            flow: Row = result.summary["flows"][0]
+            return float(flow[of] or 0)
+
+        return results.mean(run, value)
 
     return {
         "goodput_mbps": mean("goodput_mbps"),
