@@ -121,7 +121,7 @@ def test_a_ground_that_delivers_more_differs_in_goodput_alone() -> None:
 
 
 def test_chance_alone_makes_few_networks_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goodput and RTT of both grounds vary by a tenth around the same means: by six runs alone, 3 of these 40 differ."""
+    """Goodput and RTT of both grounds vary by a tenth around the same means: by six runs alone, 6 of 40 differ."""
     run, dice = runner.run, random.Random(4)
 
     def either(scenario: Scenario, _: str, *words: Any, **more: Any) -> Result:

@@ -3,7 +3,7 @@
 A network is first run once on each ground. One with random loss, and one whose figures differ, is run several times on
 both: with other seeds, and with each flow's start moved by some packets' time on the link. Then the means over these
 runs are compared, and a difference that is no greater than twice its standard error counts as chance. A network that
-still differs, by less than five standard errors, is judged anew by three times as many further runs, and by these
+still differs, by less than eight standard errors, is judged anew by three times as many further runs, and by these
 alone: of two or more figures, one in ten is two standard errors off where nothing differs.
 """
 
@@ -35,8 +35,8 @@ _LEAST_MS = 1.0
 ERRORS = 2.0
 #: Runs of a network on each ground where chance has a part.
 RUNS = 6
-#: A difference of more of its standard errors needs no further runs; others are judged by so many times as many.
-_CERTAIN, _FURTHER = 5.0, 3
+#: A difference above `_CERTAIN` of its standard errors needs no further runs; others get `_FURTHER` times as many.
+_CERTAIN, _FURTHER = 8.0, 3
 #: The seed of each further run is so much greater, beyond those of other networks.
 _NEXT_SEED = 1_000_003
 #: The parts of the work that are done after the first runs and after those that show chance, as progress shows them.
