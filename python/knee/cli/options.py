@@ -213,7 +213,7 @@ def _option_of(name: str, form: Any, key: Key, completed: Mapping[str, Any]) -> 
     """The option of a key of a request, as typer takes it."""
     plain = get_args(form)[0] if get_origin(form) is Annotated else form
     words = get_args(plain) if get_origin(plain) is Literal else tuple(key.placeholder.split("|"))
-    kind = plain if plain in (bool, int, float) else str if get_origin(plain) is Literal else list[str]
+    kind = plain if plain in (bool, int, float, str) else str if get_origin(plain) is Literal else list[str]
     text = f"--{name.replace('_', '-')}"
     if len(words) > 1:
         return Annotated[kind | None, choice(key.group, words, text, help=key.help)]
