@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -15,8 +15,9 @@ from knee import grounds
 from knee.cli import COMMANDS, main, options
 from knee.cli.options import panel
 from knee.cli.plot import KINDS
-from knee.scenario.requests import Options
+from knee.scenario.requests import Options, RunOptions
 from knee.study import engine, requests
+from knee.system.requests import keys
 from knee.view.sweep import pictures
 
 TINY = """
@@ -220,6 +221,16 @@ def test_python_has_the_options_of_the_command_under_the_same_names(name: str) -
     python |= get_type_hints(Options if name == "run" else engine.Options).keys()
     own = {f"--{word.replace('_', '-')}" for word in python - {"scenario", "source", "options", "how"}}
     assert command - TERMINAL - PROCESS == own - PYTHON
+
+
+@pytest.mark.parametrize(
+    ("command", "request_"), [("run", RunOptions), ("sweep", requests.Sweep), ("search", requests.Search)]
+)
+def test_an_option_is_given_several_times_where_its_key_takes_several_values(command: str, request_: type) -> None:
+    params = {param.name: param for param in ALL[command].params}
+    for name, (form, _) in keys(request_).items():
+        plain = get_args(form)[0] if get_origin(form) is Annotated else form
+        assert params[name].multiple == (get_origin(plain) in (list, dict)), name
 
 
 def test_options_are_declared_alike_for_type_checkers() -> None:

@@ -1,1 +1,1 @@
-"""What only those who maintain knee run: ``python -m knee_house`` in a checkout. The wheel does not have it."""
+"""Commands for those who maintain knee: ``python -m knee_house`` in a checkout. The wheel does not have them."""

@@ -59,7 +59,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a run beside what was compiled.
+    """The files and the progress that a run is asked for, beside what was compiled.
 
     Attributes:
         folder: an empty folder for temporary files, empty again afterwards; None where the result has no folder.

@@ -76,7 +76,7 @@ class Prepared:
 
     @property
     def scenario(self) -> Scenario:
-        """What to run."""
+        """The scenario, with the run's seed."""
         return self.compiled.scenario
 
     @property

@@ -192,7 +192,7 @@ class Item(Comparison):
 
 
 class PaperText(BaseModel):
-    """What the page of a paper begins with: its title, source and address, and what was run of it."""
+    """The head of a paper's page: its title, source and address, and what was run of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

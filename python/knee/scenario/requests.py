@@ -1,4 +1,4 @@
-"""What a user can ask of a run (:mod:`knee.system.requests`)."""
+"""The options of a run, as a request (:mod:`knee.system.requests`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user can ask of a sweep and of a search (:mod:`knee.system.requests`)."""
+"""The keys of a sweep and of a search, as requests (:mod:`knee.system.requests`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _keys(value: Any) -> Any:
 
 
 def _one_or_two(value: Any) -> Any:
-    """One text stands for a list of it."""
+    """Takes one text as a list of it."""
     if not isinstance(value, str | list):
         raise Refused(f"{shown(value)} has the wrong type", "expected text in quotes, or a list of two")
     return [value] if isinstance(value, str) else value

@@ -1,7 +1,7 @@
 """Requests: what a user can ask for, with everything that is said of each key in one place.
 
-A request is a ``TypedDict`` whose keys have a type and a :class:`Key`. Of it are made: the options of a command
-(``cli/options.py``), the parameters of a function (:func:`spelled_out`), the table of a file with its errors
+A request is a ``TypedDict`` whose keys have a type and a :class:`Key`. It gives a command its options
+(``cli/options.py``), a function its parameters (:func:`spelled_out`), a file its table and errors
 (``study/sections.py``), the defaults, and the table in the docs.
 """
 
@@ -53,13 +53,13 @@ class Key:
 
     @property
     def takes(self) -> str:
-        """What it takes."""
+        """The values that it takes, in words."""
         least, most = self.between
         return self.accepted or (f"{least} or more" if most is None else f"{least} to {most}")
 
     @property
     def help(self) -> str:
-        """What it asks for, and its default where that is a value."""
+        """The help text: what it asks for, and its default where that is a value."""
         shown = self.default is not None and not isinstance(self.default, bool | list | dict)
         return f"{self.says.rstrip('.')}; default: {self.default}." if shown else self.says
 
