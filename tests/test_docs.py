@@ -165,6 +165,19 @@ def test_links_between_files_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text(document), flags=re.M | re.S), re.M)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_into_files_lead_to_headings(document: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*\.md|)#([^)]+)\)", text(document)):
+        assert anchor in anchors(document.parent / target if target else document), f"{target}#{anchor}"
+
+
 def test_every_key_of_a_summary_is_documented() -> None:
     """Units and statistics aside: ``rtt_...`` stands for ``rtt_p95_ms``."""
     transfers = {"kind": "transfers", "per_second": 9.0, "size": "1 kB"}

@@ -13,11 +13,11 @@ myst_heading_anchors = 4
 nitpicky = True
 # Types of other packages and of knee's inside have no page here; what is public is called knee.NAME.
 nitpick_ignore_regex = [("py:.*", r"(?!knee\.\w+$).*")]
-# Comments and keys of scenario files are shown in blocks that are no whole program.
-suppress_warnings = ["misc.highlighting_failure"]
+# Comments and keys of scenario files are shown in blocks that are no whole program. Types of Python, such as bytes, are
+# names of figures too.
+suppress_warnings = ["misc.highlighting_failure", "ref.python"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
 

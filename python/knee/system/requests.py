@@ -89,7 +89,10 @@ def spelled_out(kind: type) -> Callable[[_Function], _Function]:
         own = signature(function)
         first = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
         hints = get_type_hints(kind)
-        asked = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hints[name]) for name in hints]
+        asked = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint | None)
+            for name, hint in hints.items()
+        ]
         function.__signature__ = own.replace(parameters=[*first, *asked])  # type: ignore[attr-defined]
         rest = next(each.name for each in own.parameters.values() if each.kind is each.VAR_KEYWORD)
         before, mark, after = (function.__doc__ or "").partition(f"        {rest}: ")
