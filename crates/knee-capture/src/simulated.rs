@@ -141,7 +141,7 @@ impl Shared {
         let (addresses, ports) = (addresses(id, packet), connection.ports(id, packet));
         let (stream, other) =
             (&connection.streams[usize::from(id.is_mirrored())], &connection.streams[usize::from(!id.is_mirrored())]);
-        let (syn, is_ack) = (packet.has(Packet::SYN), packet.has(Packet::ACK));
+        let (syn, is_ack) = (packet.has(Packet::SYN) && !packet.ends_handshake(), packet.has(Packet::ACK));
         let (seq, ack) = match (syn, is_ack) {
             (true, _) => (0, u32::from(is_ack)),
             (false, true) => (other.place(other.sent), stream.place(segment).wrapping_add(u32::from(bytes))),

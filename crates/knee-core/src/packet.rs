@@ -184,6 +184,12 @@ impl Packet {
         }
     }
 
+    /// True for the third packet of a handshake, a pure ACK on the way of the data. It has the flag [`Packet::SYN`] and
+    /// the size of an ACK.
+    pub const fn ends_handshake(&self) -> bool {
+        self.has(Self::SYN) && !self.has(Self::ACK) && self.size == ACK_SIZE
+    }
+
     /// True if `flag` is set.
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0

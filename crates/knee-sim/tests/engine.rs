@@ -213,17 +213,17 @@ fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {
     });
 }
 
-/// At 12 Mbit/s a SYN of 60 bytes takes 40 us and a full packet 1 ms. With an RTT of 20 ms the first window lands from
-/// 21.04 to 30.04 ms, a packet each millisecond, or 10 ms later where the link has that delay. Events of one time have
-/// an order: what lands from a wire just as an interval ends counts in it, what lands out of a delay in the next one.
-/// What lands at the end of the run does not count.
+/// At 16 Mbit/s a SYN of 60 bytes takes 30 us, an ACK of 52 bytes 26 us and a full packet 0.75 ms. With an RTT of 20 ms
+/// the first window lands from 20.806 to 27.556 ms, a packet each 0.75 ms, or 10 ms later where the link has that delay.
+/// Events of one time have an order: what lands from a wire just as an interval ends counts in it, what lands out of a
+/// delay in the next one. What lands at the end of the run does not count.
 #[test]
 fn packets_that_land_just_at_the_end_of_an_interval_count_once() {
-    for (delay, first) in [(0, 21_040_000), (10 * MS, 31_040_000)] {
-        let mut link = link(12_000_000, &json!({"packets": 50}));
+    for (delay, first) in [(0, 20_806_000), (10 * MS, 30_806_000)] {
+        let mut link = link(16_000_000, &json!({"packets": 50}));
         (link["overhead"], link["delay"]) = (json!(0), json!(delay));
         for late in [0, 1] {
-            let (interval, end) = (first + late, first + 9 * MS + late);
+            let (interval, end) = (first + late, first + 6_750_000 + late);
             let mut spec = spec(end, std::slice::from_ref(&link), &[flow("reno", 20 * MS, 0, S)]);
             spec["interval"] = json!(interval);
             let mut watched = simulation(&spec);
@@ -318,12 +318,13 @@ fn two_flows_keep_going_beyond_their_first_timers() {
 #[test]
 fn an_empty_network_has_its_base_rtt() {
     // SYN and SYN-ACK, then one segment and its ACK, which a new connection sends at once: 20 ms of path each. At
-    // 10 Mbit/s the SYN of 74 bytes takes 59.2 us and the segment of 1514 bytes 1.2112 ms.
+    // 10 Mbit/s the SYN of 74 bytes takes 59.2 us, the ACK of the SYN-ACK, 66 bytes before the segment, 52.8 us, and
+    // the segment of 1514 bytes 1.2112 ms.
     let mut one = flow("reno", 20 * MS, 0, S);
     one["bytes"] = json!(1448);
     let (output, _) = run(&spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[one]));
     let completion = output.flows[0].completion_s.unwrap() * 1000.0;
-    let exact = 20.0 + 0.0592 + 20.0 + 1.2112;
+    let exact = 20.0 + 0.0592 + 20.0 + 0.0528 + 1.2112;
     assert!((completion - exact).abs() < 0.001, "{completion} ms, not {exact}");
 }
 

@@ -65,6 +65,8 @@ struct Flow<'a> {
     /// When SYNs left, and when the first answer came.
     syns: Vec<Time>,
     established: Option<Time>,
+    /// When the third packet of the handshake left.
+    third: Option<Time>,
     /// When each segment was sent first.
     first_sent: Vec<Time>,
     stamps: Vec<u32>,
@@ -92,6 +94,7 @@ impl<'a> Flow<'a> {
             end: Time::from_nanos(spec["duration"].as_u64().unwrap()),
             syns: Vec::new(),
             established: None,
+            third: None,
             first_sent: Vec::new(),
             stamps: Vec::new(),
             sent: 0,
@@ -128,13 +131,20 @@ impl<'a> Flow<'a> {
         self.syns.push(at);
     }
 
+    /// RFC 9293, 3.5, Fig. 6: the answer to a SYN is acknowledged, once, before data leaves.
+    fn on_third(&mut self, at: Time, packet: &Packet) {
+        assert_eq!((packet.size, packet.flags), (ACK_SIZE, Packet::SYN));
+        assert_eq!((self.established, self.first_sent.len(), self.third), (Some(at), 0, None));
+        self.third = Some(at);
+    }
+
     fn on_data(&mut self, at: Time, packet: &Packet) {
         let next = self.first_sent.len() as u64;
         let Payload::Data { seq, tsval } = packet.payload else { panic!("{packet:?}") };
         let seq = seq.near(next);
         let again = seq < next;
         if next == 0 {
-            assert_eq!(self.established, Some(at), "the first window leaves as the connection is there");
+            assert_eq!((self.established, self.third), (Some(at), Some(at)), "the first window leaves with it");
         }
         if again {
             self.repeated += 1;
@@ -211,6 +221,7 @@ fn check(spec: &Value) {
         assert!(*at >= now, "time goes back");
         now = *at;
         match seen {
+            Seen::Sent(packet) if packet.ends_handshake() => flows[packet.flow as usize].on_third(*at, packet),
             Seen::Sent(packet) if packet.has(Packet::SYN) => flows[packet.flow as usize].on_syn(*at, packet),
             Seen::Sent(packet) => flows[packet.flow as usize].on_data(*at, packet),
             Seen::Received(ack, next, tsecr, blocks) => {

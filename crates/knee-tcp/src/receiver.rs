@@ -138,6 +138,8 @@ pub struct Receiver {
     ack_now: bool,
     /// A SYN has come.
     is_asked: bool,
+    /// Its end has answered data at once, so that the next answer may carry the ACK (Linux's pingpong mode).
+    answers: bool,
     ecn: Ecn,
     /// ACKs echo a mark. Classic ECN: until the sender reports that it reduced its window; per-packet and accurate ECN:
     /// while the last packet was marked.
@@ -179,6 +181,7 @@ impl Receiver {
             last_arrival: Time::MAX,
             ack_now: false,
             is_asked: false,
+            answers: false,
             delayed: Timer::OFF,
             compressed_at: Time::MAX,
             ecn,
@@ -365,13 +368,16 @@ impl Receiver {
     fn must_ack_now(&self) -> bool {
         //= RFC 5681, 4.2
         //# an ACK SHOULD be generated for at least every second full-sized segment,
-        self.rcv_nxt > self.acked + 1 || self.quick_acks > 0 || self.ack_now
+        self.rcv_nxt > self.acked + 1 || self.quick_acks > 0 && !self.answers || self.ack_now
     }
 
     /// The delayed-ACK timer fired: an ACK leaves.
     pub fn on_delayed_ack(&mut self, config: &Config, base_rtt: Time) {
-        // A delayed ACK that ran out inflates the delay.
-        self.ato = (self.ato.max(config.delayed_ack) * 2).min(config.rto(base_rtt));
+        // A delayed ACK that ran out inflates the delay, or shows that no answer comes to carry it.
+        self.ato = match std::mem::take(&mut self.answers) {
+            true => Time::ZERO,
+            false => (self.ato.max(config.delayed_ack) * 2).min(config.rto(base_rtt)),
+        };
     }
 
     /// The timer of compressed SACKs, or of receive offload, fired. True: an ACK leaves.
@@ -388,7 +394,7 @@ impl Receiver {
     fn adapt_ato(&mut self, now: Time, config: &Config, base_rtt: Time) {
         let last = std::mem::replace(&mut self.last_arrival, now);
         if last == Time::MAX {
-            self.enter_quick_acks(MAX_QUICK_ACKS);
+            self.quick_acks = self.quick_acks.max(MAX_QUICK_ACKS);
         } else if self.ato > config.delayed_ack || now - last > config.delayed_ack / 2 {
             self.adapt_ato_to(last, now, config, base_rtt);
         }
@@ -422,7 +428,23 @@ impl Receiver {
     /// The next ACKs leave at once (tcp_enter_quickack_mode).
     fn enter_quick_acks(&mut self, acks: u8) {
         self.quick_acks = self.quick_acks.max(acks);
+        self.answers = false;
         self.ato = Time::ZERO;
+    }
+
+    /// Its end sends data of its own now: an answer, if the last packet came less than the delay of an ACK ago
+    /// (tcp_event_data_sent).
+    pub fn note_data_sent(&mut self, now: Time, config: &Config) {
+        if self.last_arrival < Time::MAX {
+            let gap = config.clock.jiffies(now) - config.clock.jiffies(self.last_arrival);
+            self.answers |= gap < self.ato.max(config.delayed_ack);
+        }
+    }
+
+    /// True if the program at its end acknowledges by reading (tcp_cleanup_rbuf): a packet that ends a write is
+    /// acknowledged at once, unless an answer may carry that.
+    pub const fn acknowledges_as_read(&self, packet: &Packet) -> bool {
+        (packet.has(Packet::PSH) || packet.size < MTU) && !self.answers
     }
 
     fn delay_ack(&mut self, now: Time, config: &Config, base_rtt: Time) {

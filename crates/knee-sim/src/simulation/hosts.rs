@@ -144,8 +144,6 @@ pub(super) struct HalfView {
     pub(super) id: ConnectionId,
     /// True if it leads away from the application.
     pub(super) away: bool,
-    /// True if its receiver never sends data.
-    pub(super) one_way: bool,
     /// RTT of the handshake; zero until it is over.
     pub(super) handshake: Time,
 }

@@ -228,6 +228,36 @@ fn while_the_window_grows_each_segment_is_acknowledged_at_once() {
     }
 }
 
+/// Linux's pingpong mode: `tcp_in_quickack_mode` is false in it, and whoever reads acknowledges nothing.
+#[test]
+fn an_end_that_answers_delays_its_acks_until_one_has_waited_in_vain() {
+    let config = Config { window_growth: 1 << 20, ..CONFIG };
+    let at = |ms| Time::from_millis(ms);
+    let answers = |ms| {
+        let mut receiver = Receiver::new(Ecn::OFF);
+        assert_eq!(acknowledged(&mut receiver, 0..3, &config), [0, 1, 2]);
+        receiver.note_data_sent(at(ms), &config);
+        receiver
+    };
+    assert_eq!(acknowledged(&mut Receiver::new(Ecn::OFF), 0..3, &config), [0, 1, 2]);
+    // The last packet came at 1 ms.
+    assert_eq!(acknowledged(&mut answers(40), 3..9, &config), [4, 6, 8]);
+    assert_eq!(acknowledged(&mut answers(41), 3..9, &config), [3, 4, 5, 6, 7, 8]);
+    let end = Packet { flags: Packet::PSH, ..data(3) };
+    assert!(!answers(40).acknowledges_as_read(&end) && answers(41).acknowledges_as_read(&end));
+    // tcp_delack_timer_handler leaves the mode with the usual delay; tcp_enter_quickack_mode, on a duplicate, too.
+    let mut receiver = answers(40);
+    receiver.on_delayed_ack(&config, at(40));
+    assert_eq!((receiver.ato, acknowledged(&mut receiver, 3..5, &config)), (Time::ZERO, vec![3, 4]));
+    let mut receiver = answers(40);
+    assert_eq!(acknowledged(&mut receiver, 1..2, &config), [1]);
+    assert_eq!(acknowledged(&mut receiver, 3..5, &config), [3, 4]);
+    // Before data has come, there is nothing to answer.
+    let mut receiver = Receiver::new(Ecn::OFF);
+    receiver.note_data_sent(Time::ZERO, &config);
+    assert_eq!(acknowledged(&mut receiver, 0..3, &config), [0, 1, 2]);
+}
+
 #[test]
 fn after_a_pause_of_more_than_the_retransmission_timeout_acks_are_quick_again() {
     // tcp_event_data_recv. The timeout after one sample: the RTT and the greater of twice that and 200 ms.

@@ -107,14 +107,18 @@ impl Apps {
                 return Some((half, around.hosts.connect(half, at, around.out)));
             }
             Action::Send(conn, exchange) => {
-                let half = self.connection(flow, conn)?.away;
+                let connection = self.connection(flow, conn)?;
+                let half = connection.away;
+                if let Some(back) = connection.back.filter(|back| *back != half) {
+                    around.hosts.pair(back).tcp().note_data_sent(around.now);
+                }
                 let (message, end) = self.write(half, (true, exchange.up), around);
                 self.connection(flow, conn)?.sent.push_back((message, exchange));
                 self.await_next(half);
                 return Some((half, end));
             }
             Action::Answer(conn) => return self.answer(flow, conn, around),
-            Action::Close(conn) => self.close(flow, conn, around.now, around.hosts),
+            Action::Close(conn) => return self.close(flow, conn, around),
             Action::WakeAt(_) | Action::Prepare(..) => {}
         }
         None

@@ -25,7 +25,6 @@ impl Apps {
         let number = running.connections.get(conn.0 as usize).map_or(0, |connection| connection.number);
         let id = ConnectionId::new(flow, number, !with_data);
         let i = running.take_free(now).unwrap_or(hosts.len());
-        let one_way = away && !running.pulls;
         let (paced, ecn) = (running.paced, running.ecn);
         let PathRecord { algorithm, overhead, .. } = *hosts.record(flow);
         let quic = running.quic.map(|tls| QuicTraffic {
@@ -54,7 +53,7 @@ impl Apps {
         let path = network.flow_paths[flow as usize];
         let path = if with_data { path } else { network.mirrored(&path) };
         network.identify(i, id, path.route);
-        let view = HalfView { id, away, one_way, handshake: Time::ZERO };
+        let view = HalfView { id, away, handshake: Time::ZERO };
         hosts.open(i, view, ends, PathRecord::new(algorithm, overhead, u64::MAX, Histogram::new(1)));
         let half = Half {
             flow,
@@ -218,6 +217,9 @@ impl Apps {
             around.hosts.pair(back).tcp().open(handshake, at, around.out);
             back
         };
+        if !around.hosts.is_udp(away) {
+            around.hosts.pair(away).tcp().note_data_sent(now);
+        }
         let (message, end) = self.write(back, (false, bytes), around);
         let connection = self.connection(flow, conn)?;
         connection.answers.push_back(message);
@@ -229,15 +231,25 @@ impl Apps {
         Some((back, end))
     }
 
-    pub(super) fn close(&mut self, flow: u32, conn: Conn, now: Time, hosts: &mut Hosts) {
-        let Some(connection) = self.connection(flow, conn) else { return };
-        let (away, back) = (connection.away, connection.back);
-        for half in [Some(away), back.filter(|half| *half != away)].into_iter().flatten() {
+    /// Closes a connection. The FIN, which is not simulated, acknowledges answers: gives the end that does so.
+    pub(super) fn close(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<(u32, End)> {
+        let connection = self.connection(flow, conn)?;
+        let (away, back) = (connection.away, connection.back.filter(|half| *half != connection.away));
+        let Around { now, order, .. } = *around;
+        let acknowledged = back.filter(|back| {
+            let at = At { now, path: &around.network.flow_paths[*back as usize], order };
+            around.hosts.pair(*back).tcp().acknowledge_now(at, around.out)
+        });
+        for half in [Some(away), back].into_iter().flatten() {
             if let Some(half) = self.half_mut(half) {
                 half.closed_at = now;
             }
-            self.release_if_idle(half, hosts);
+            // An ACK that is about to leave lets it go as it arrives.
+            if acknowledged != Some(half) {
+                self.release_if_idle(half, around.hosts);
+            }
         }
+        acknowledged.map(|back| (back, End::Receiver))
     }
 
     /// Releases half `i` if its connection is closed and nothing of it is in the network.

@@ -4,7 +4,7 @@ use super::{Algorithm, At, End, EndFigures, HalfView, HostPair, Outbox};
 use crate::simulation::build::OwnMake;
 use knee_cc::{DynCongestionControl, Init};
 use knee_core::convert::{count_u32, index_u32};
-use knee_core::packet::{MSS, MTU};
+use knee_core::packet::{ACK_SIZE, MSS, MTU};
 use knee_core::{Packet, Payload, Rate, Rng, Seq, Time};
 use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
@@ -33,9 +33,7 @@ impl HostPair<'_, TcpEnds> {
         if self.ends.receiver.on_data(packet, at.now, &self.settings.receiver_config, at.path.base_rtt) {
             self.send_ack(at, out);
         }
-        // Where the other end sends no data and has read all that came, the ACK of a packet that ends a write, or is
-        // short, does not wait (tcp_cleanup_rbuf).
-        if (packet.has(Packet::PSH) || packet.size < MTU) && self.half.is_some_and(|half| half.one_way) {
+        if self.half.is_some() && self.ends.receiver.acknowledges_as_read(packet) {
             self.acknowledge_now(at, out);
         }
     }
@@ -43,6 +41,9 @@ impl HostPair<'_, TcpEnds> {
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= 1;
+        if packet.ends_handshake() {
+            return;
+        }
         if !self.ends.receiver.hear_syn(packet) && self.half.is_some() {
             self.ends.sender.ecn = Ecn::OFF;
         }
@@ -86,11 +87,13 @@ impl HostPair<'_, TcpEnds> {
         });
     }
 
-    /// A receiver that delays an ACK sends it now.
-    pub(in crate::simulation) fn acknowledge_now(&mut self, at: At<'_>, out: &mut impl Outbox) {
-        if self.ends.receiver.delayed.not_before() < Time::MAX {
+    /// A receiver that delays an ACK sends it now. Returns whether it does.
+    pub(in crate::simulation) fn acknowledge_now(&mut self, at: At<'_>, out: &mut impl Outbox) -> bool {
+        let delays = self.ends.receiver.delayed.not_before() < Time::MAX;
+        if delays {
             self.send_ack(at, out);
         }
+        delays
     }
 
     /// Works out the exact time of a timer that may be due, and fires it if that has come.
@@ -137,14 +140,19 @@ impl HostPair<'_, TcpEnds> {
     }
 
     fn send_syn(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        // RFC 3168, 6.1.1.1: what drops a SYN may do so for its offer of ECN (tcp_ecn_clear_syn).
+        let again = at.now > self.record.syn_at;
+        let ecn = self.ends.sender.ecn;
+        self.send_handshake(SYN_SIZE, if again { ecn.handshake } else { ecn.of_syn() }, at, out);
+    }
+
+    /// Sends the first or the third packet of a handshake.
+    fn send_handshake(&mut self, size: u16, flags: u8, at: At<'_>, out: &mut impl Outbox) {
         let now = at.now;
         self.stores.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
-        // RFC 3168, 6.1.1.1: what drops a SYN may do so for its offer of ECN (tcp_ecn_clear_syn).
-        let again = now > self.record.syn_at;
-        let ecn = self.ends.sender.ecn;
-        let flags = Packet::SYN | if again { ecn.handshake } else { ecn.of_syn() };
-        out.data(Packet { at: now, payload, flow: self.i, queued: 0, size: SYN_SIZE, flags, hop: 0 }, 1, at);
+        let flags = Packet::SYN | flags;
+        out.data(Packet { at: now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, 1, at);
     }
 
     /// An ACK with this payload and these flags has arrived at the sender.
@@ -201,6 +209,7 @@ impl HostPair<'_, TcpEnds> {
         }
         let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
         let rtt = self.ends.sender.answer_to_syn(self.record.syn_at, tsecr, at.now);
+        self.send_handshake(ACK_SIZE, 0, at, out);
         self.open(rtt, at, out);
     }
 
@@ -250,6 +259,11 @@ impl HostPair<'_, TcpEnds> {
         let Some(HalfView { id, away, .. }) = &*self.half else { return "cc".into() };
         // Formatting takes four times as long, 2 % of a short transfer.
         ["cc/", itoa::Buffer::new().format(id.number()), if *away { "/0" } else { "/1" }].concat()
+    }
+
+    /// The other half of the connection sends data from the end that receives this one's.
+    pub(in crate::simulation) fn note_data_sent(&mut self, now: Time) {
+        self.ends.receiver.note_data_sent(now, &self.settings.receiver_config);
     }
 
     /// An application writes `bytes`, the last time at which the path carried data being `last_sent`. Gives the segment
