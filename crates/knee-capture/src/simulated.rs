@@ -108,10 +108,15 @@ impl Tap for Simulated {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ack) = ack else { return inside.write(at, id, packet, &datagram_headers(id, packet)) };
         let left = low_u32(packet.at.as_nanos() / 1_000_000);
-        let stream = inside.connection(id).stream(id);
-        (stream.echo, stream.acked) = (left, stream.acked.max(ack.seq));
+        inside.connection(id).stream(id).note_acked(left, ack);
         let headers = inside.headers(id, packet, (ack.seq, ack.part), [left, ack.tsecr], ack.blocks);
         inside.write(at, id, packet, &headers);
+    }
+
+    fn carried(&mut self, _: Time, id: ConnectionId, packet: &Packet, ack: &AckInfo) {
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Payload::Data { tsval, .. } = packet.payload else { return };
+        inside.connection(id).stream(id).note_acked(tsval, ack);
     }
 }
 
@@ -199,6 +204,11 @@ impl Connection {
 }
 
 impl Stream {
+    /// An ACK has arrived that left at `left`, in milliseconds.
+    fn note_acked(&mut self, left: u32, ack: &AckInfo) {
+        (self.echo, self.acked) = (left, self.acked.max(ack.seq));
+    }
+
     fn note_sent(&mut self, segment: u64, packet: &Packet) {
         if packet.has(Packet::SYN) {
             return;

@@ -115,6 +115,12 @@ impl Tap for SenderLogs {
         }
     }
 
+    fn carried(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: &AckInfo) {
+        if let Some(connection) = self.connection(id) {
+            connection.on_received(at, packet, ack);
+        }
+    }
+
     fn updated(&mut self, at: Time, id: ConnectionId, sender: &Sender) {
         if let Some(connection) = self.connection(id).filter(|_| sender.established()) {
             connection.on_updated(at, sender);

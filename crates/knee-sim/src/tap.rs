@@ -12,6 +12,8 @@ pub trait Tap: Send {
     /// A packet reaches the sender at `at`, with this ACK, or without one if its flow is UDP's. It left the receiver at
     /// `packet.at`; behind several links on its path back, that is when it came to the last of them.
     fn received(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: Option<&AckInfo>);
+    /// A data packet brings this ACK to the sender of `id`, which sends the other way, at `at`.
+    fn carried(&mut self, _at: Time, _id: ConnectionId, _packet: &Packet, _ack: &AckInfo) {}
     /// A TCP sender has taken an ACK, or one of its timers has fired, at `at`. What it sends for that follows.
     fn updated(&mut self, _at: Time, _id: ConnectionId, _sender: &Sender) {}
     /// A data packet reaches its receiver at `at`.

@@ -3,11 +3,14 @@
 
 use crate::laws;
 use crate::networks::{MS, S, any_declared, flow, link, spec};
-use knee_core::Rate;
-use knee_sim::{Output, Rows, Simulation, Spec};
+use knee_core::{ConnectionId, Packet, Rate, Time};
+use knee_sim::{Output, Rows, Simulation, Spec, Tap};
+use knee_tcp::sender::AckInfo;
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One flow of `traffic` under `cc` on a link of its own, with 1000 packets of buffer, for so long.
 struct Path {
@@ -49,6 +52,42 @@ fn transfers(arrivals: &Value, size: &Value, persistent: bool, number: Option<u6
 
 fn limited(rate: u64) -> Value {
     json!({"kind": "app_limited", "rate": rate})
+}
+
+/// Counts pure ACKs, and those that data carries.
+#[derive(Clone, Default)]
+struct Acks(Arc<[AtomicU32; 2]>);
+
+impl Tap for Acks {
+    fn sent(&mut self, _: Time, _: ConnectionId, _: &Packet) {}
+
+    fn received(&mut self, _: Time, _: ConnectionId, packet: &Packet, _: Option<&AckInfo>) {
+        self.0[0].fetch_add(u32::from(!packet.has(Packet::SYN)), Relaxed);
+    }
+
+    fn carried(&mut self, _: Time, _: ConnectionId, _: &Packet, _: &AckInfo) {
+        self.0[1].fetch_add(1, Relaxed);
+    }
+}
+
+/// Linux acknowledges the first request and the first answer at once. From then on each end has answered within the
+/// delay of ACKs, so that requests and answers carry them, and only the last answer has one of its own.
+#[test]
+fn requests_and_answers_carry_acks() {
+    // The handshake and the first exchange take 40 ms.
+    let times: Vec<u64> = (0..20).map(|i| if i == 0 { 0 } else { (20 + 30 * i) * MS }).collect();
+    let mut flow = flow("reno", 20 * MS, 0, S);
+    flow["traffic"] = json!({
+        "kind": "requests", "pages": {"open": {"times": times}}, "request": 400, "size": {"fixed": 1_000},
+        "objects": {"fixed": 1}, "connections": 1, "persistent": true, "tls": "none", "service": 0, "number": null
+    });
+    let spec = spec(S, &[link(100_000_000, &json!({"packets": 100}))], &[flow]);
+    let mut simulation = Simulation::new(&serde_json::from_value(spec).unwrap()).unwrap();
+    let acks = Acks::default();
+    simulation.tap(Box::new(acks.clone()));
+    simulation.run().unwrap();
+    // Of 20 requests and 20 answers.
+    assert_eq!([0, 1].map(|i| acks.0[i].load(Relaxed)), [3, 37]);
 }
 
 /// RFC 6928 starts with 10 segments and slow start doubles them each round trip: k rounds carry 10 (2^k - 1).

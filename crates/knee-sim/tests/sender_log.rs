@@ -65,6 +65,10 @@ impl Tap for Watch {
         }
     }
 
+    fn carried(&mut self, at: Time, id: ConnectionId, packet: &Packet, ack: &AckInfo) {
+        self.received(at, id, packet, Some(ack));
+    }
+
     fn updated(&mut self, at: Time, id: ConnectionId, sender: &Sender) {
         if !sender.established() {
             return;

@@ -14,8 +14,8 @@
 //! and nothing was sent again, it is free for another connection of its flow at once, else from the next whole
 //! [`REUSE`] on. Reuse is quantised so that both schedulers assign the same half: only at these times do both know of
 //! all that has left the network. The order of halves is that of timers that fire at one
-//! time. Queues know a connection by a [`ConnectionId`], which is never used again. Not modelled: FIN and its ACK; ACKs
-//! that ride on answers (an ACK of its own leaves with the answer).
+//! time. Queues know a connection by a [`ConnectionId`], which is never used again. Not modelled: FIN and its ACK; SACK
+//! blocks on data, which leave as ACKs of their own.
 
 mod calls;
 mod halves;
@@ -27,6 +27,7 @@ use knee_net::network::Network;
 use knee_net::observe::FlowCounts;
 use knee_net::spec::{FlowSpec, Spec, Transport};
 use knee_tcp::ecn::Ecn;
+use knee_tcp::receiver::Reply;
 use knee_traffic::{Application, Completion, Conn, Exchange};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -130,6 +131,8 @@ pub(super) struct Half {
     moved_at: Time,
     /// When it last sent data.
     last_sent: Time,
+    /// The first segment that it has not sent.
+    unsent: u64,
     /// A message is there as a whole once its receiver has all segments before this one in order; `u64::MAX`: none is
     /// in flight.
     arrives_at: u64,
@@ -156,6 +159,8 @@ struct Connection {
     preparing: VecDeque<(Time, u64)>,
     /// Answers in flight: the segment after the last one.
     answers: VecDeque<u64>,
+    /// ACKs that data carries to the application, and away from it: the first segment that does, and the ACK.
+    carried: [VecDeque<(u64, Reply)>; 2],
 }
 
 impl Running {
@@ -188,6 +193,7 @@ impl Connection {
             sent: VecDeque::new(),
             preparing: VecDeque::new(),
             answers: VecDeque::new(),
+            carried: [VecDeque::new(), VecDeque::new()],
         }
     }
 }
@@ -284,13 +290,6 @@ impl Apps {
             quic,
         }));
         true
-    }
-
-    /// Data packets leave half `i` now.
-    pub(super) fn note_sent(&mut self, i: u32, packets: u32, now: Time) {
-        let Some(half) = self.half_mut(i) else { return };
-        half.under_way += packets;
-        half.last_sent = now;
     }
 
     /// Packets of half `i` enter the network, or, where negative, leave it, at this time.

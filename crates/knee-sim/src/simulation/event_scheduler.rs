@@ -17,6 +17,7 @@ use knee_link::queue::Burst;
 use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
 use knee_tcp::ends::EndTimer;
+use knee_tcp::sender::AckInfo;
 
 /// Lets time pass from event to event.
 pub(super) struct EventScheduler {
@@ -226,6 +227,9 @@ impl EventScheduler {
             self.show_arrival(model, packet);
         } else {
             self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
+            if model.apps.carries(i) {
+                self.take_carried_ack(model, i, packet);
+            }
         }
         let (hosts, at) = model.hosts_at(i);
         hosts.on_packet(i, at, packet, &mut self.outbox);
@@ -234,6 +238,20 @@ impl EventScheduler {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
             self.serve_applications(model);
         }
+    }
+
+    /// A data packet of path `i`, a connection's, brings the other half's sender the ACK that it carries, if it does.
+    fn take_carried_ack(&mut self, model: &mut Model, i: u32, packet: &Packet) {
+        let Some((other, ack)) = model.apps.carried_ack(i, packet, &model.hosts) else { return };
+        if !self.taps.is_empty() {
+            let (hosts, now) = (&model.hosts, model.now);
+            let info = AckInfo::plain(ack.seq, ack.tsecr, ack.flags);
+            self.taps.iter_mut().for_each(|tap| tap.carried(now, hosts.id(other), packet, &info));
+        }
+        let (hosts, at) = model.hosts_at(other);
+        hosts.pair(other).tcp().on_carried_ack(ack, at, &mut self.outbox);
+        self.send_and_arm(model, other, End::Sender);
+        model.apps.note_progress(other, End::Sender, model.now, &mut model.hosts);
     }
 
     /// Puts what links have dropped on record, tells its host, and shows it.
@@ -294,7 +312,7 @@ impl EventScheduler {
                     (0..count).for_each(|k| tap.sent(model.now, model.hosts.id(first.flow), &first.behind(k)));
                 }
                 if model.apps.carries(first.flow) {
-                    model.apps.note_sent(first.flow, count, model.now);
+                    model.apps.note_sent(first.flow, &first, count, model.now, &mut model.hosts);
                 }
             }
             // Nothing arrives as it sets out: between the ends of a path lies a link or a pipe, whichever way.

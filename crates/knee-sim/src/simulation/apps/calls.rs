@@ -107,11 +107,7 @@ impl Apps {
                 return Some((half, around.hosts.connect(half, at, around.out)));
             }
             Action::Send(conn, exchange) => {
-                let connection = self.connection(flow, conn)?;
-                let half = connection.away;
-                if let Some(back) = connection.back.filter(|back| *back != half) {
-                    around.hosts.pair(back).tcp().note_data_sent(around.now);
-                }
+                let half = self.connection(flow, conn)?.away;
                 let (message, end) = self.write(half, (true, exchange.up), around);
                 self.connection(flow, conn)?.sent.push_back((message, exchange));
                 self.await_next(half);

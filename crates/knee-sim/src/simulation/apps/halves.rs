@@ -1,16 +1,16 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
-use super::{Action, Apps, Around, Half};
+use super::{Action, Apps, Around, Connection, Half};
 use crate::simulation::hosts::quic::{Progress, QuicFlow, QuicTraffic};
 use crate::simulation::hosts::udp::UdpFlow;
 use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord};
 use knee_cc::CaState;
-use knee_core::{ConnectionId, Time};
+use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_net::network::Network;
 use knee_net::observe::{FlowCounts, Histogram};
 use knee_net::output::SenderState;
 use knee_tcp::ends::TcpEnds;
-use knee_tcp::receiver::Receiver;
+use knee_tcp::receiver::{Receiver, Reply};
 use knee_tcp::sender::{Sender, SenderInit};
 use knee_traffic::Conn;
 use std::collections::VecDeque;
@@ -63,6 +63,7 @@ impl Apps {
             under_way: 0,
             moved_at: now,
             last_sent: now,
+            unsent: 0,
             arrives_at: u64::MAX,
             acked_at: u64::MAX,
             connecting: away,
@@ -86,9 +87,69 @@ impl Apps {
         hosts.write(i, (asks, bytes), last_sent, at, *out)
     }
 
-    /// A packet of half `i` has come to its end: messages may be there, or acknowledged, as a whole.
+    /// The other half of the connection of half `i`, over TCP, once both are there.
+    fn other_half(&mut self, i: u32) -> Option<u32> {
+        let Half { flow, conn, away, .. } = *self.half(i)?;
+        let Connection { away: first, back, .. } = *self.connection(flow, conn)?;
+        let back = back.filter(|back| *back != first && first != u32::MAX)?;
+        Some(if away { back } else { first })
+    }
+
+    /// Data packets leave half `i` now, `first` and those behind it. New ones carry the ACK that their end delays.
+    pub(in crate::simulation) fn note_sent(
+        &mut self,
+        i: u32,
+        first: &Packet,
+        count: u32,
+        now: Time,
+        hosts: &mut Hosts,
+    ) {
+        let Some(half) = self.half_mut(i) else { return };
+        half.under_way += count;
+        half.last_sent = now;
+        let Payload::Data { seq, .. } = first.payload else { return };
+        let (segment, Half { flow, conn, away, .. }) = (seq.near(half.unsent), *half);
+        if segment < half.unsent || first.has(Packet::SYN) {
+            return;
+        }
+        half.unsent = segment + u64::from(count);
+        if let Some(other) = self.other_half(i)
+            && let Some(ack) = hosts.pair(other).tcp().ack_of_data(now)
+            && let Some(connection) = self.connection(flow, conn)
+        {
+            connection.carried[usize::from(away)].push_back((segment, ack));
+        }
+    }
+
+    /// The half whose sender gets the ACK that this packet of half `i` carries, and the ACK. One that was lost comes with
+    /// the next packet.
+    pub(in crate::simulation) fn carried_ack(
+        &mut self,
+        i: u32,
+        packet: &Packet,
+        hosts: &Hosts,
+    ) -> Option<(u32, Reply)> {
+        let Half { flow, conn, away, .. } = *self.half(i)?;
+        let carried = &mut self.connection(flow, conn)?.carried[usize::from(away)];
+        let Payload::Data { seq, .. } = packet.payload else { return None };
+        let mut newest = None;
+        while let Some((first, ack)) = carried.front().copied()
+            && seq.near(hosts.tcp_ends(i).receiver.in_order()) >= first
+        {
+            newest = Some(ack);
+            carried.pop_front();
+        }
+        Some((self.other_half(i)?, newest?))
+    }
+
+    /// A packet of half `i` has come to its end.
     pub(in crate::simulation) fn after_delivery(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
         self.add_packets(i, -1, now);
+        self.note_progress(i, end, now, hosts);
+    }
+
+    /// An end of half `i` has taken what came: messages may be there, or acknowledged, as a whole.
+    pub(in crate::simulation) fn note_progress(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
         if let Some(quic) = hosts.quic(i) {
             if let Some(progress) = quic.progress() {
                 self.after_progress(i, progress, now);
@@ -201,12 +262,7 @@ impl Apps {
         let now = around.now;
         let connection = self.connection(flow, conn)?;
         let (_, bytes) = pop_if(&mut connection.preparing, |(at, _)| *at <= now)?;
-        let (away, back, handshake) = (connection.away, connection.back, connection.handshake);
-        if !around.hosts.is_udp(away) {
-            // Linux's ACK would ride on the answer.
-            let at = At { now, path: &around.network.flow_paths[away as usize], order: around.order };
-            around.hosts.pair(away).tcp().acknowledge_now(at, around.out);
-        }
+        let (back, handshake) = (connection.back, connection.handshake);
         let back = if let Some(back) = back {
             back
         } else {
@@ -217,9 +273,6 @@ impl Apps {
             around.hosts.pair(back).tcp().open(handshake, at, around.out);
             back
         };
-        if !around.hosts.is_udp(away) {
-            around.hosts.pair(away).tcp().note_data_sent(now);
-        }
         let (message, end) = self.write(back, (false, bytes), around);
         let connection = self.connection(flow, conn)?;
         connection.answers.push_back(message);

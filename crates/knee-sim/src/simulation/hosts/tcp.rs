@@ -261,9 +261,19 @@ impl HostPair<'_, TcpEnds> {
         ["cc/", itoa::Buffer::new().format(id.number()), if *away { "/0" } else { "/1" }].concat()
     }
 
-    /// The other half of the connection sends data from the end that receives this one's.
-    pub(in crate::simulation) fn note_data_sent(&mut self, now: Time) {
-        self.ends.receiver.note_data_sent(now, &self.settings.receiver_config);
+    /// Data leaves the receiver's end, on the other half of the connection. Gives the ACK that it carries, if one waits.
+    pub(in crate::simulation) fn ack_of_data(&mut self, now: Time) -> Option<Reply> {
+        let receiver = &mut self.ends.receiver;
+        receiver.note_data_sent(now, &self.settings.receiver_config);
+        let waits = receiver.delayed.not_before() < Time::MAX && !receiver.is_disturbed();
+        waits.then(|| receiver.reply())
+    }
+
+    /// Data of the other half has brought an ACK to the sender.
+    #[inline(never)]
+    pub(in crate::simulation) fn on_carried_ack(&mut self, ack: Reply, at: At<'_>, out: &mut impl Outbox) {
+        let Reply { seq, tsecr, flags } = ack;
+        self.on_ack((Payload::Ack { next: Seq::new(seq), tsecr }, flags), at, out);
     }
 
     /// An application writes `bytes`, the last time at which the path carried data being `last_sent`. Gives the segment
