@@ -2,11 +2,12 @@
 //! `cocoa` share. How it works and what it follows is said in `fq`.
 
 use crate::bound::Bound;
-use crate::flow_table::{List, Table};
+use crate::flow_table::Table;
 use crate::fq::Params;
 use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
 use crate::pool::{Fifo, Pool};
+use crate::round_robin::List;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
 use knee_core::{Bytes, Packet, Rate, Time, Tuple};
@@ -133,7 +134,7 @@ impl<R: BufferRule> FairQueue<R> {
 
     /// The flow of a packet, made where there is none.
     #[inline]
-    fn classify(&mut self, tuple: Tuple, cx: &mut Context) -> u32 {
+    fn classify(&mut self, tuple: Tuple, cx: &mut Context) -> usize {
         if cx.now >= self.gc_at {
             self.forget_idle(cx.now);
         }
@@ -145,7 +146,7 @@ impl<R: BufferRule> FairQueue<R> {
         };
         let flow = self.flows.get(i);
         if flow.tuple != tuple {
-            if flow.list() == List::Detached {
+            if flow.detached_at.is_some() {
                 flow.tuple = tuple;
             } else {
                 self.collisions.note(tuple, flow.tuple, cx);
@@ -158,16 +159,14 @@ impl<R: BufferRule> FairQueue<R> {
     #[cold]
     fn forget_idle(&mut self, now: Time) {
         for _ in 0..GC_MAX {
-            let Some(i) = self.flows.first(List::Detached) else { break };
-            if now <= self.flows.get(i).detached_at + R::REMEMBER {
+            let Some((i, since)) = self.flows.longest_detached() else { break };
+            if now <= since + R::REMEMBER {
                 break;
             }
             self.flows.remove(i);
         }
-        self.gc_at = match self.flows.first(List::Detached) {
-            Some(i) => self.flows.get(i).detached_at + R::REMEMBER + Time::from_nanos(1),
-            None => Time::MAX,
-        };
+        let first = self.flows.longest_detached();
+        self.gc_at = first.map_or(Time::MAX, |(_, since)| since + R::REMEMBER + Time::from_nanos(1));
     }
 
     /// Puts flows whose next packet is due by `now` back into the round.
@@ -177,34 +176,24 @@ impl<R: BufferRule> FairQueue<R> {
         {
             self.throttled.pop();
             if let Some(i) = self.flows.find(bucket) {
-                self.flows.put(i, List::Old);
+                self.flows.lists.put(i, List::Old);
             }
         }
     }
 
-    fn throttle(&mut self, i: u32) {
+    fn throttle(&mut self, i: usize) {
         let flow = self.flows.get(i);
-        self.throttled.push(Reverse((flow.next_packet_at, self.throttle_count, flow.bucket())));
+        self.throttled.push(Reverse((flow.next_packet_at, self.throttle_count, flow.bucket)));
         self.throttle_count += 1;
-        self.flows.put(i, List::Throttled);
-    }
-
-    /// The flow whose turn it is, and its list.
-    #[inline]
-    fn turn(&self) -> Option<(u32, List)> {
-        match self.flows.first(List::New) {
-            Some(i) => Some((i, List::New)),
-            None => self.flows.first(List::Old).map(|i| (i, List::Old)),
-        }
+        self.flows.lists.remove(i);
     }
 
     /// A flow whose turn it is has nothing: a new one passes through the old ones, an old one is detached.
-    fn run_empty(&mut self, i: u32, list: List, now: Time) {
+    fn run_empty(&mut self, i: usize, list: List, now: Time) {
         if list == List::New {
-            self.flows.put(i, List::Old);
+            self.flows.lists.put(i, List::Old);
         } else {
-            self.flows.get(i).detached_at = now;
-            self.flows.put(i, List::Detached);
+            self.flows.detach(i, now);
             self.gc_at = self.gc_at.min(now + R::REMEMBER);
         }
     }
@@ -220,22 +209,22 @@ impl<R: BufferRule> FairQueue<R> {
 
     /// Puts packets that differ by their segments only into a flow, and an idle flow into the round.
     #[inline]
-    fn hold(&mut self, i: u32, first: Packet, count: u32, cx: &Context) {
+    fn hold(&mut self, i: usize, first: Packet, count: u32, cx: &Context) {
         let flow = self.flows.get(i);
         self.backlogged += u32::from(flow.fifo.is_empty());
         self.pool.push_run(&mut flow.fifo, first, count);
-        if flow.list() == List::Detached {
-            if cx.now > flow.detached_at + self.settings.refill_delay {
+        if let Some(since) = flow.detached_at.take() {
+            if cx.now > since + self.settings.refill_delay {
                 flow.credit = flow.credit.max(self.settings.quantum);
             }
-            self.flows.put(i, List::New);
+            self.flows.lists.put(i, List::New);
         }
     }
 
     /// Takes the packet at the head of a flow, and of those of its burst as many as its credit lets go in this turn, at
     /// most `most` in all; puts the first into `first`, and gives how many.
     #[inline]
-    fn take(&mut self, i: u32, most: u32, first: &mut Packet, now: Time) -> u32 {
+    fn take(&mut self, i: usize, most: u32, first: &mut Packet, now: Time) -> u32 {
         let flow = self.flows.get(i);
         let mut some = 1;
         if R::RUNS && most > 1 {
@@ -269,11 +258,11 @@ impl<R: BufferRule> FairQueue<R> {
             self.unthrottle(cx.now);
         }
         loop {
-            let Some((i, list)) = self.turn() else { return 0 };
+            let Some((i, list)) = self.flows.lists.turn() else { return 0 };
             let flow = self.flows.get(i);
             if flow.credit <= 0 {
                 flow.credit += self.settings.quantum;
-                self.flows.put(i, List::Old);
+                self.flows.lists.put(i, List::Old);
                 continue;
             }
             let due = flow.next_packet_at;
@@ -289,7 +278,7 @@ impl<R: BufferRule> FairQueue<R> {
             if cx.now.saturating_sub(due.max(first.at)) > self.settings.ce_threshold {
                 cx.mark(first);
             }
-            self.flows.fetch_behind(i, &self.pool);
+            self.flows.lists.fetch_behind(i, self.flows.all(), |flow| &flow.fifo, &self.pool);
             let size = self.settings.overhead.wire_size(first);
             self.flows.get(i).credit -= saturating_i64(size) * i64::from(count);
             if let Some(rate) = self.settings.flow_max_rate {
@@ -300,7 +289,7 @@ impl<R: BufferRule> FairQueue<R> {
     }
 
     /// Sets when a paced flow may send again after `bytes`.
-    fn pace(&mut self, i: u32, rate: Rate, bytes: u64, now: Time) {
+    fn pace(&mut self, i: usize, rate: Rate, bytes: u64, now: Time) {
         let quantum = self.settings.quantum;
         let by_packet = rate <= self.settings.low_rate_threshold;
         let flow = self.flows.get(i);
@@ -330,13 +319,13 @@ impl<R: BufferRule> FairQueue<R> {
                 self.book_out(&packet);
                 packet
             } else {
-                let Some((i, list)) = self.turn() else { return };
+                let Some((i, list)) = self.flows.lists.turn() else { return };
                 let mut packet = Packet::default();
                 if self.take(i, 1, &mut packet, cx.now) == 0 {
                     self.run_empty(i, list, cx.now);
                     continue;
                 }
-                self.flows.put(i, List::Old);
+                self.flows.lists.put(i, List::Old);
                 packet
             };
             cx.dropped.push(packet);
@@ -433,7 +422,7 @@ impl<R: BufferRule> Bursts for FairQueue<R> {
         let flow = self.flows.get(i);
         let held = flow.fifo.len();
         if flow.tuple != tuple
-            || flow.list() == List::Detached
+            || flow.detached_at.is_some()
             || count > self.rule.room(&flow.state, held)
             || self.rule.arrive(&mut flow.state, held, tuple.flow(), cx) != Admission::Take
         {

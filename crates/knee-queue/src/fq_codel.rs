@@ -16,9 +16,9 @@ use crate::bound::Bound;
 use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
 use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
-use crate::pool::{Fifo, NONE, Pool};
+use crate::pool::{Fifo, Pool};
+use crate::round_robin::{List, RoundRobin};
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
-use knee_core::cache::fetch;
 use knee_core::convert::{index, index_u32, saturating_i64, saturating_u32};
 use knee_core::{Bytes, Packet, Tuple, params};
 
@@ -81,35 +81,6 @@ struct FqCodelFlow {
     codel: CodelState,
     /// Whose packets it got when it became new; another's that come are a collision.
     tuple: Tuple,
-    next: u32,
-    listed: bool,
-}
-
-/// Flows in line, linked through [`FqCodelFlow::next`].
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    first: u32,
-    last: u32,
-}
-
-impl Line {
-    const EMPTY: Self = Self { first: NONE, last: NONE };
-
-    #[inline]
-    fn append(&mut self, flows: &mut [FqCodelFlow], i: u32) {
-        flows[i as usize].next = NONE;
-        if self.first == NONE {
-            self.first = i;
-        } else {
-            flows[self.last as usize].next = i;
-        }
-        self.last = i;
-    }
-
-    #[inline]
-    fn pop(&mut self, flows: &[FqCodelFlow]) {
-        self.first = flows[self.first as usize].next;
-    }
 }
 
 /// The packets of all queues, and their totals.
@@ -163,8 +134,7 @@ struct FqCodel {
     /// Bytes in each flow, apart from the rest: the search for the longest goes through all of them.
     bytes: Vec<u64>,
     store: Store,
-    new: Line,
-    old: Line,
+    lists: RoundRobin,
     bound: Bound,
 }
 
@@ -172,14 +142,7 @@ impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
         let n = index(params.flows);
         let overhead = Overhead::of(init);
-        let flow = FqCodelFlow {
-            fifo: Fifo::EMPTY,
-            deficit: 0,
-            codel: CodelState::NEW,
-            tuple: Tuple::NONE,
-            next: NONE,
-            listed: false,
-        };
+        let flow = FqCodelFlow { fifo: Fifo::EMPTY, deficit: 0, codel: CodelState::NEW, tuple: Tuple::NONE };
         Self {
             codel: CodelLaw::new(&params.codel, params.ecn, overhead.frame())
                 .selecting(params.ce_threshold_selector, params.ce_threshold_mask),
@@ -194,8 +157,7 @@ impl FqCodel {
             flows: vec![flow; n],
             bytes: vec![0; n],
             store: Store { pool: Pool::new(), backlog: Backlog::default(), memory: 0, overhead },
-            new: Line::EMPTY,
-            old: Line::EMPTY,
+            lists: RoundRobin::new(n),
             bound: Bound::new(init.limit.unwrap_or(DEFAULT_LIMIT), init.rate),
         }
     }
@@ -209,14 +171,14 @@ impl FqCodel {
 
     /// Takes in `count` packets that differ by their segments only; gives their queue.
     #[inline]
-    fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> u32 {
+    fn take(&mut self, first: Packet, count: u32, cx: &mut Context) -> usize {
         let tuple = cx.tuple(&first);
         //= RFC 8290, 4.1 (departs: another hash, as in Linux; it is scaled to the number of queues)
         //# By default, this is done by hashing (using a Jenkins hash function [JENKINS]) on the 5-tuple of IP protocol,
         //# source and destination IP addresses, and source and destination port numbers (if they exist) and then taking
         //# the hash value modulo the number of queues.
-        let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
-        let flow = &mut self.flows[i as usize];
+        let i = self.hash.bucket(tuple, index_u32(self.flows.len())) as usize;
+        let flow = &mut self.flows[i];
         let size = self.store.overhead.wire_size(&first) * u64::from(count);
         //= RFC 8290, 4.1
         //# It is then added to the tail of the selected queue, and the queue's byte count is updated by the packet
@@ -225,16 +187,15 @@ impl FqCodel {
         self.store.backlog.packets += u64::from(count);
         self.store.backlog.bytes.0 += size;
         self.store.memory += memory(&first) * u64::from(count);
-        self.bytes[i as usize] += size;
+        self.bytes[i] += size;
         //= RFC 8290, 4.1
         //# if the queue is not currently active (i.e., if it is not in either the list of new queues or the list of old
         //# queues), it is added to the end of the list of new queues, and its number of credits is initiated to the
         //# configured quantum.
-        if !flow.listed {
-            flow.listed = true;
+        if !self.lists.is_listed(i) {
             flow.tuple = tuple;
             flow.deficit = self.quantum;
-            self.new.append(&mut self.flows, i);
+            self.lists.put(i, List::New);
         } else if flow.tuple != tuple {
             self.collisions.note(tuple, flow.tuple, cx);
         }
@@ -279,7 +240,7 @@ impl Queue for FqCodel {
         if self.is_over() {
             self.shed(cx);
             // Drops are at the head: the packet itself went if nothing is left.
-            if self.flows[i as usize].fifo.is_empty() {
+            if self.flows[i].fifo.is_empty() {
                 return Verdict::Dropped;
             }
         }
@@ -315,52 +276,34 @@ impl Bursts for FqCodel {
     /// Each is for CoDel to look at: one at most.
     fn dequeue_run(&mut self, _: u32, first: &mut Packet, cx: &mut Context) -> u32 {
         loop {
-            let is_new = self.new.first != NONE;
             //= RFC 8290, 4.2
             //# If the list of new queues is empty, the scheduler proceeds down the list of old queues in the same
             //# fashion
-            let line = if is_new { &mut self.new } else { &mut self.old };
-            let i = line.first;
-            if i == NONE {
-                return 0;
-            }
-            let flow = &mut self.flows[i as usize];
+            let Some((i, list)) = self.lists.turn() else { return 0 };
+            let flow = &mut self.flows[i];
             //= RFC 8290, 4.2
             //# if that queue has a negative number of credits (i.e., it has already dequeued at least a quantum of
             //# bytes), it is given an additional quantum of credits, the queue is put onto _the end of_ the list of old
             //# queues, and the routine selects the next queue and starts again.
             if flow.deficit <= 0 {
                 flow.deficit += self.quantum;
-                line.pop(&self.flows);
-                self.old.append(&mut self.flows, i);
+                self.lists.put(i, List::Old);
                 continue;
             }
-            let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i as usize] };
+            let mut head = Head { store: &mut self.store, fifo: &mut flow.fifo, bytes: &mut self.bytes[i] };
             if self.codel.dequeue(&mut flow.codel, &mut head, first, cx) {
                 //= RFC 8290, 4.2
                 //# it subtracts the size of the packet from the byte credits for the selected queue and returns the
                 //# packet as the result of the dequeue operation.
                 flow.deficit -= saturating_i64(self.store.overhead.wire_size(first));
-                let next = flow.next;
-                if let Some(next) = self.flows.get(next as usize) {
-                    self.store.pool.fetch_head(&next.fifo);
-                    if let Some(after) = self.flows.get(next.next as usize) {
-                        fetch(after);
-                    }
-                }
+                self.lists.fetch_behind(i, &self.flows, |flow| &flow.fifo, &self.store.pool);
                 return 1;
             }
-            line.pop(&self.flows);
-            // A new queue that ran empty passes through the old ones, so that it cannot starve them.
             //= RFC 8290, 4.2 (departs: a new queue is removed where there are no old ones, as in Linux)
             //# If the queue selected for dequeue came from the list of new queues, it is moved to _the end of_ the list
             //# of old queues. If instead it came from the list of old queues, that queue is removed from the list, to
             //# be added back (as a new queue) the next time a packet arrives that hashes to that queue.
-            if is_new && self.old.first != NONE {
-                self.old.append(&mut self.flows, i);
-            } else {
-                self.flows[i as usize].listed = false;
-            }
+            self.lists.run_empty(i, list);
         }
     }
 }

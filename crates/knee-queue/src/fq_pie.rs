@@ -23,10 +23,10 @@ use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
 use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
 use crate::pool::{Fifo, Pool};
+use crate::round_robin::{List, RoundRobin};
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{index, index_u32, saturating_i64};
 use knee_core::{Bytes, Packet, Rng, Tuple, params};
-use std::collections::VecDeque;
 
 const LINUX: &str = "Linux fq_pie_init";
 
@@ -74,7 +74,6 @@ struct FqPieFlow {
     updates: Updates,
     /// Whose packets it got when it became new; another's that come are a collision.
     tuple: Tuple,
-    listed: bool,
 }
 
 #[derive(Clone)]
@@ -86,10 +85,7 @@ struct FqPie {
     hash: FlowHash,
     collisions: Collisions,
     flows: Vec<FqPieFlow>,
-    /// Flows in line, by their index.
-    new: VecDeque<u32>,
-    /// See `new`.
-    old: VecDeque<u32>,
+    lists: RoundRobin,
     pool: Pool,
     backlog: Backlog,
     memory: u64,
@@ -114,7 +110,6 @@ impl FqPie {
             pie: law.start(),
             updates: Updates { next: first + later(i / UPDATED_AT_ONCE), period },
             tuple: Tuple::NONE,
-            listed: false,
         };
         let mut rng = init.rng.clone();
         Self {
@@ -124,8 +119,7 @@ impl FqPie {
             hash: FlowHash::new(&mut rng),
             collisions: Collisions::default(),
             flows: (0..n).map(flow).collect(),
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            lists: RoundRobin::new(n),
             pool: Pool::new(),
             backlog: Backlog::default(),
             memory: 0,
@@ -147,19 +141,18 @@ impl FqPie {
     }
 
     /// Puts a packet into its flow, and an idle flow into the round.
-    fn take(&mut self, packet: Packet, i: u32, tuple: Tuple, cx: &mut Context) {
+    fn take(&mut self, packet: Packet, i: usize, tuple: Tuple, cx: &mut Context) {
         let size = self.overhead.wire_size(&packet);
-        let flow = &mut self.flows[i as usize];
+        let flow = &mut self.flows[i];
         self.pool.push(&mut flow.fifo, packet);
         flow.bytes += size;
         self.backlog.packets += 1;
         self.backlog.bytes.0 += size;
         self.memory += memory(&packet);
-        if !flow.listed {
-            flow.listed = true;
+        if !self.lists.is_listed(i) {
             flow.tuple = tuple;
             flow.deficit = self.quantum;
-            self.new.push_back(i);
+            self.lists.put(i, List::New);
         } else if flow.tuple != tuple {
             self.collisions.note(tuple, flow.tuple, cx);
         }
@@ -169,9 +162,9 @@ impl FqPie {
 impl Queue for FqPie {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context) -> Verdict {
         let tuple = cx.tuple(&packet);
-        let i = self.hash.bucket(tuple, index_u32(self.flows.len()));
+        let i = self.hash.bucket(tuple, index_u32(self.flows.len())) as usize;
         let size = self.overhead.wire_size(&packet);
-        let FqPieFlow { pie, updates, bytes, .. } = &mut self.flows[i as usize];
+        let FqPieFlow { pie, updates, bytes, .. } = &mut self.flows[i];
         self.law.catch_up(pie, updates, *bytes, cx.now);
         let mut verdict = Verdict::Queued;
         if !self.bound.holds(self.backlog.packets + 1, self.backlog.bytes.0 + size) {
@@ -192,24 +185,15 @@ impl Queue for FqPie {
 
     fn dequeue(&mut self, cx: &mut Context) -> Option<Packet> {
         loop {
-            let is_new = !self.new.is_empty();
-            let line = if is_new { &mut self.new } else { &mut self.old };
-            let i = *line.front()?;
-            let flow = &mut self.flows[i as usize];
+            let (i, list) = self.lists.turn()?;
+            let flow = &mut self.flows[i];
             if flow.deficit <= 0 {
                 flow.deficit += self.quantum;
-                line.pop_front();
-                self.old.push_back(i);
+                self.lists.put(i, List::Old);
                 continue;
             }
             let Some(packet) = self.pool.pop(&mut flow.fifo) else {
-                line.pop_front();
-                // A new queue that ran empty passes through the old ones, so that it cannot starve them.
-                if is_new && !self.old.is_empty() {
-                    self.old.push_back(i);
-                } else {
-                    flow.listed = false;
-                }
+                self.lists.run_empty(i, list);
                 continue;
             };
             self.law.catch_up(&mut flow.pie, &mut flow.updates, flow.bytes, cx.now);

@@ -30,6 +30,7 @@ mod pie_law;
 mod pool;
 mod prio;
 mod red;
+mod round_robin;
 pub mod steered;
 #[cfg(test)]
 mod testing;

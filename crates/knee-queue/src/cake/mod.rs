@@ -35,7 +35,6 @@
 //! full frames of memory.
 
 mod ack_filter;
-mod chain;
 mod cobalt;
 mod diffserv;
 mod longest;
@@ -450,7 +449,7 @@ impl Bursts for Cake {
                 continue;
             }
             let tin = &mut self.tins[t];
-            tin.fetch_after(i, &self.shared.pool);
+            tin.fetch_behind(i, &self.shared.pool);
             let bytes = self.framing.bytes(first.size);
             tin.flows[i].deficit -= saturating_i64(bytes);
             tin.deficit -= saturating_i64(bytes);

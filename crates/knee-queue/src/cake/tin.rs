@@ -1,6 +1,5 @@
 //! A tin: queues for the flows of a class of traffic, served by DRR++, and its place in the shaper.
 
-use super::chain::{Chain, Rotation};
 use super::cobalt::{Settings, State};
 use super::diffserv::Part;
 use super::longest::Longest;
@@ -9,7 +8,7 @@ use super::{Isolation, Set, credit};
 use crate::Context;
 use crate::hash::{Collisions, FlowHash};
 use crate::pool::{Fifo, Pool};
-use knee_core::cache::fetch;
+use crate::round_robin::{List, RoundRobin};
 use knee_core::convert::index_u16;
 use knee_core::{Packet, Rate, Rng, Time, Tuple};
 
@@ -72,7 +71,8 @@ pub(super) struct Tin {
     pub(super) homes: Vec<u16>,
     sources: Hosts,
     destinations: Hosts,
-    pub(super) chain: Chain,
+    /// The rotations of DRR++. Idle queues are the decaying ones.
+    lists: RoundRobin,
     pub(super) longest: Longest,
 }
 
@@ -95,7 +95,7 @@ impl Tin {
             homes: Vec::new(),
             sources: Hosts::new(0),
             destinations: Hosts::new(0),
-            chain: Chain::new(0),
+            lists: RoundRobin::new(0),
             longest: Longest::new(0),
         }
     }
@@ -116,7 +116,7 @@ impl Tin {
         self.bytes = vec![0; PLACES];
         self.sources = Hosts::new(PLACES);
         self.destinations = Hosts::new(PLACES);
-        self.chain = Chain::new(PLACES);
+        self.lists = RoundRobin::new(PLACES);
         self.longest = Longest::new(PLACES);
     }
 
@@ -146,7 +146,7 @@ impl Tin {
                 self.sets[i] = Set::Sparse;
                 self.active += 1;
                 self.flows[i].deficit = self.round_credit(i, shared);
-                self.chain.move_to(i, Rotation::New);
+                self.lists.put(i, List::New);
             }
             Set::SparseWait => self.enter_bulk(i, shared.isolation),
             Set::Sparse | Set::Bulk => {}
@@ -252,12 +252,8 @@ impl Tin {
     /// Whose turn it is; decaying queues get one turn in each dequeue.
     #[inline]
     pub(super) fn turn(&self, is_first: bool) -> Option<usize> {
-        let decaying = self.chain.first(Rotation::Decaying);
-        decaying
-            .filter(|_| is_first)
-            .or_else(|| self.chain.first(Rotation::New))
-            .or_else(|| self.chain.first(Rotation::Old))
-            .or(decaying)
+        let decaying = self.lists.first(List::Idle);
+        decaying.filter(|_| is_first).or_else(|| self.lists.turn().map(|(i, _)| i)).or(decaying)
     }
 
     /// A queue without credit gets some and goes to the end of the old rotation.
@@ -270,7 +266,7 @@ impl Tin {
             }
         }
         self.flows[i].deficit += self.round_credit(i, shared);
-        self.chain.move_to(i, Rotation::Old);
+        self.lists.put(i, List::Old);
     }
 
     /// A queue in its turn is empty: it leaves, or decays.
@@ -287,22 +283,17 @@ impl Tin {
         flow.cobalt.on_empty(&self.cobalt, now);
         if flow.cobalt.is_at_rest(now) {
             self.sets[i] = Set::None;
-            self.chain.remove(i);
+            self.lists.remove(i);
         } else {
             self.sets[i] = Set::Decaying;
-            self.chain.move_to(i, Rotation::Decaying);
+            self.lists.put(i, List::Idle);
         }
     }
 
     /// Fetches what the queues behind `i` in its rotation need.
     #[inline]
-    pub(super) fn fetch_after(&self, i: usize, pool: &Pool) {
-        if let Some(next) = self.chain.after(i) {
-            pool.fetch_head(&self.flows[next].fifo);
-            if let Some(after) = self.chain.after(next) {
-                fetch(&self.flows[after]);
-            }
-        }
+    pub(super) fn fetch_behind(&self, i: usize, pool: &Pool) {
+        self.lists.fetch_behind(i, &self.flows, |flow| &flow.fifo, pool);
     }
 
     /// It has sent a packet of `time` at its rate.
