@@ -1,6 +1,7 @@
 //! An algorithm's entry in the registry.
 
-use crate::{DynCongestionControl, Init, slow_start};
+use crate::slow_start::Kind;
+use crate::{DynCongestionControl, Init};
 use knee_core::{Param, Params};
 
 /// Family of a congestion control by the signal it follows (Interactions, Fig. 1).
@@ -58,7 +59,7 @@ impl Entry {
     pub fn needs_with(&self, params: &Params) -> Needs {
         let Needs { pacing, lossless, open_window, .. } = self.needs;
         // A start that is paced jumps to a window; RDMA has none at the receiver.
-        let jumps = slow_start::paces(params);
+        let jumps = Kind::asked(self.params, params).is_some_and(Kind::paces);
         Needs { pacing: pacing || jumps, open_window: open_window || lossless || jumps, ..self.needs }
     }
 }

@@ -512,6 +512,13 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_is_known_by_its_words() {
+        let of_word = WRITTEN.iter().filter(|param| param.is::<Word>()).map(|param| param.name);
+        assert_eq!(of_word.collect::<Vec<_>>(), ["word"]);
+        assert!(!Param::choice("word", &["first", "second-word"], SOURCE, "two of them").is::<Word>());
+    }
+
+    #[test]
     fn the_struct_of_the_defaults_is_the_default_and_has_the_declared_values() {
         let read = All::from(&Params::defaults(&WRITTEN));
         assert_eq!(told(&read), told(&All::default()));

@@ -1,5 +1,6 @@
 //! Parameters, declared once: scenario files, Python, help and docs all read the declaration.
 
+use crate::declare::Choice;
 use crate::units::{Bytes, Rate, Time};
 use std::fmt;
 use std::slice::Iter;
@@ -197,6 +198,12 @@ impl Param {
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             _ => format!("{} to {}", self.min, self.max),
         }
+    }
+
+    /// Returns true if its values are the words of `T`, in whatever order.
+    pub fn is<T: Choice>(&self) -> bool {
+        let Kind::Choice(words) = self.kind else { return false };
+        words.len() == T::WORDS.len() && T::WORDS.iter().all(|word| words.contains(word))
     }
 
     fn accepts(&self, value: Value) -> bool {

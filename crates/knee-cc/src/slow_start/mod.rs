@@ -30,7 +30,7 @@ use crate::{
     increase,
 };
 use knee_core::declare::Choice;
-use knee_core::{Time, choice, params};
+use knee_core::{Param, Time, choice, params};
 
 /// The first slow start of a connection.
 pub trait SlowStart: Send {
@@ -97,9 +97,17 @@ params! {
 pub const SOURCE: &str = "docs/slow-start.md";
 const RESUME: &str = "draft-ietf-tsvwg-careful-resume-24";
 
-/// True if the first slow start that `params` ask for, if they have one, needs a sender that paces.
-pub fn paces(params: &knee_core::Params) -> bool {
-    matches!(params.find("slow_start").and_then(Kind::of), Some(Kind::CarefulResume | Kind::RapidStart))
+impl Kind {
+    /// The kind that `params` ask for, where one of those `declared` is a kind.
+    pub(crate) fn asked(declared: &[Param], params: &knee_core::Params) -> Option<Self> {
+        let param = declared.iter().find(|param| param.is::<Self>())?;
+        params.find(param.name).and_then(Self::of)
+    }
+
+    /// True if it needs a sender that paces.
+    pub(crate) fn paces(self) -> bool {
+        matches!(self, Self::CarefulResume | Self::RapidStart)
+    }
 }
 
 /// The algorithm `cc` with the first slow start that `params` ask for.
@@ -221,8 +229,8 @@ impl<C: CongestionControl, S: SlowStart> CongestionControl for Starting<C, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{INFINITE_SSTHRESH, Needs, bic, cubic, increase, registry, reno, testing};
-    use knee_core::{Param, Value};
+    use crate::{Entry, INFINITE_SSTHRESH, Needs, bic, cubic, increase, registry, reno, testing};
+    use knee_core::Value;
 
     fn reno_with(kind: &'static str) -> Box<dyn DynCongestionControl> {
         testing::make_with(&reno::ENTRY, &[("slow_start", Value::Choice(kind))])
@@ -245,8 +253,7 @@ mod tests {
     fn it_is_a_parameter_of_algorithms_with_the_standards_phases_and_no_rate_of_their_own() {
         let mut with = Vec::new();
         for entry in registry() {
-            let has = |param: &Param| param.name == "slow_start" && param.accepted().contains("hystart++");
-            if entry.params.iter().any(has) {
+            if entry.params.iter().any(Param::is::<Kind>) {
                 with.push(entry.name);
                 assert_eq!((entry.phases, entry.edges), (increase::CLASSIC_PHASES, increase::CLASSIC_EDGES));
                 let Needs { pacing, full_control, .. } = entry.needs;
@@ -331,6 +338,36 @@ mod tests {
             c.pacing_rate.is_some()
         });
         assert_eq!((rates, c.ssthresh), ([true, false], 12));
+    }
+
+    #[test]
+    fn a_sender_paces_by_the_kind_of_slow_start_whatever_the_parameter_is_called() {
+        choice! {
+            /// Words of another algorithm.
+            enum Other {
+                Slow = "slow",
+                Rapid = "rapid_start",
+            }
+        }
+        params! {
+            /// One whose slow start is no [`Kind`].
+            struct Others {
+                /// its own
+                slow_start: Other = Other::Rapid, from "ours: a test";
+            }
+        }
+        params! {
+            /// One by another name.
+            struct Renamed {
+                /// the first slow start
+                start: Kind = Kind::RapidStart, from "ours: a test";
+            }
+        }
+        let needs = |declared| {
+            let entry = Entry { params: declared, ..reno::ENTRY };
+            entry.needs_with(&knee_core::Params::defaults(entry.params)).pacing
+        };
+        assert_eq!([Others::DECLARED, Renamed::DECLARED].map(needs), [false, true]);
     }
 
     #[test]
