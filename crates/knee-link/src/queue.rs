@@ -76,8 +76,8 @@ pub struct Context {
     pub connections: Connections,
     /// The codepoints that packets carry.
     pub codepoints: Codepoints,
-    /// The access category that a medium asks for; only what has a queue for each looks at it.
-    pub category: Option<u8>,
+    /// The access category that a medium asks [`ByCategory`](crate::ByCategory) for.
+    pub(crate) category: Option<u8>,
 }
 
 /// The connections that packets belong to, by what packets carry as their flow.
@@ -112,6 +112,11 @@ impl Codepoints {
 }
 
 impl Context {
+    /// A context of a call at this time, with nothing else in it.
+    pub fn at(now: Time) -> Self {
+        Self { now, ..Self::default() }
+    }
+
     /// Marks `packet` CE where it is ECN-capable; says whether it is.
     pub fn mark(&mut self, packet: &mut Packet) -> bool {
         if packet.has(Packet::ECT) && !packet.has(Packet::CE) {

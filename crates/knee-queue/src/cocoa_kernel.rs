@@ -71,7 +71,7 @@ fn whole_flows_take_the_same_course_packet_by_packet() {
         let mut cocoa = Cocoa { settings: settings(rng), learned: None };
         let params = as_module(&cocoa.settings);
         let mut learned = c::CocoaLearned::default();
-        let mut cx = Context { now: Time::from_secs(1), ..Context::default() };
+        let mut cx = Context::at(Time::from_secs(1));
         for _ in 0..4 {
             let mut twins = start(&mut cocoa, &params, learned, &mut cx);
             for _ in 0..1_000 {

@@ -165,7 +165,7 @@ mod tests {
         signals(&mut q, 0, 10..400, 0);
         assert_eq!((q.state.count, q.state.last_count()), (5, 1));
         // One short stay ends the cycle; then bad again: five less one drops were this cycle's.
-        let mut cx = Context { now: Time::from_millis(400), ..Context::default() };
+        let mut cx = Context::at(Time::from_millis(400));
         while q.fifo.pop().is_some() {}
         q.dequeue(&mut cx);
         signals(&mut q, 400, 410..512, 0);

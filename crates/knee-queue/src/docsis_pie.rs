@@ -389,7 +389,7 @@ mod tests {
     fn updates_of_a_long_time_without_packets_are_made_up_for() {
         let mut q = DocsisPie::new(params(&ENTRY, &[]), &init(&ENTRY, None, 100));
         q.controller.vars.prob = 0.5;
-        let mut cx = Context { now: Time::from_secs(100_000_000), ..Context::default() };
+        let mut cx = Context::at(Time::from_secs(100_000_000));
         assert!(q.dequeue(&mut cx).is_none());
         assert!(q.controller.prob() <= 0.0 && q.controller.next_update > cx.now);
     }

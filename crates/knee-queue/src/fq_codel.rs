@@ -413,7 +413,7 @@ mod tests {
     /// When packets were dropped, in ms after the start at `at`, while one left each ms: a flow that filled the queue
     /// beyond its limit of 1000 at once, and whose packets have stood for 10 ms when the first leaves.
     fn drops_of_an_overfull_queue(at: Time) -> Vec<u64> {
-        let (mut q, mut cx) = (queue(Some(Limit::Packets(1000)), &[]), Context { now: at, ..Context::default() });
+        let (mut q, mut cx) = (queue(Some(Limit::Packets(1000)), &[]), Context::at(at));
         (0..1001).for_each(|seq| _ = q.enqueue(packet(1, seq, at), &mut cx));
         let mut drops = vec![0; cx.dropped.len()];
         for ms in 10..400 {

@@ -18,7 +18,7 @@ fn queue(limit: Option<Limit>, given: &[(&str, Value)]) -> FairQueue<FixedBuffer
 const WIDE: (&str, Value) = ("orphan_mask", Value::Count((1 << 20) - 1));
 
 fn at(ms: u64) -> Context {
-    Context { now: Time::from_millis(ms), ..Context::default() }
+    Context::at(Time::from_millis(ms))
 }
 
 #[test]

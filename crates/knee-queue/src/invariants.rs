@@ -204,7 +204,7 @@ impl Bench {
         Self {
             gso: params.find("gso") == Some(Value::Bool(true)),
             queue: (entry.make)(&params, &init),
-            cx: Context { now: Time::from_nanos(start.now_ns) + how.later, ..Context::default() },
+            cx: Context::at(Time::from_nanos(start.now_ns) + how.later),
             codepoints: start.codepoints.clone(),
             overhead: start.overhead,
             rate,

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn updates_come_exactly_as_often_as_they_are_due() {
         let mut q = queue(&[("max_burst", Value::Time(Time::ZERO))]);
-        let mut cx = Context { now: Time::from_millis(1), ..Context::default() };
+        let mut cx = Context::at(Time::from_millis(1));
         for seq in 0..3 {
             q.enqueue(packet(seq, cx.now, 0), &mut cx);
         }

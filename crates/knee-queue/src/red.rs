@@ -420,7 +420,7 @@ mod tests {
     fn an_idle_time_begins_where_the_last_packet_has_left() {
         // 1500 bytes at 8 Mbit/s take 1.5 ms; what comes before that finds an empty queue, not an idle link.
         let mut q = standing(60_000, &[]);
-        let mut cx = Context { now: Time::from_millis(10), ..Context::default() };
+        let mut cx = Context::at(Time::from_millis(10));
         assert!(q.dequeue(&mut cx).is_some());
         assert_eq!(q.idle_for(Time::from_micros(11_499)), None);
         assert_eq!(q.idle_for(Time::from_micros(12_500)), Some(Time::from_millis(1)));
@@ -465,7 +465,7 @@ mod tests {
             assert!((params.adapted(avg, from) - to).abs() < 1e-12, "{avg} B, {from}");
         }
         let mut q = standing(80_000, &[("adaptive", Value::Bool(true))]);
-        let mut cx = Context { now: Time::from_millis(1999), ..Context::default() };
+        let mut cx = Context::at(Time::from_millis(1999));
         q.dequeue(&mut cx);
         // Updates at 0.5, 1.0 and 1.5 s: 2 % · 1.25^3.
         assert!((q.max_p - 0.02 * 1.953_125).abs() < 1e-12, "{}", q.max_p);

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn an_interval_by_hand() {
         let (steered, mut queue) = steered(3);
-        let mut cx = Context { now: Time::from_millis(1), ..Context::default() };
+        let mut cx = Context::at(Time::from_millis(1));
         for _ in 0..4 {
             queue.enqueue(Packet { at: cx.now, ..FULL }, &mut cx);
         }

@@ -92,7 +92,7 @@ fn credit_is_shared_by_the_hosts_flows_and_rounded_at_random() {
 fn the_shaper_spaces_packets_by_their_size_at_its_rate() {
     // 1514 bytes at 12.112 Mbit/s take 1 ms.
     let given = [("bandwidth", Value::Rate(Rate::from_bps(12_112_000)))];
-    let (mut q, mut cx) = (queue(None, &given), Context { now: Time::from_millis(7), ..Context::default() });
+    let (mut q, mut cx) = (queue(None, &given), Context::at(Time::from_millis(7)));
     fill(&mut q, 0, 10, &mut cx);
     for n in 0..5 {
         assert!(q.dequeue(&mut cx).is_some());
@@ -109,7 +109,7 @@ fn the_shaper_spaces_packets_by_their_size_at_its_rate() {
 #[test]
 fn time_for_which_a_shaped_queue_was_empty_is_not_made_up_for() {
     let given = [("bandwidth", Value::Rate(Rate::from_bps(12_112_000)))];
-    let (mut q, mut cx) = (queue(None, &given), Context { now: Time::from_millis(7), ..Context::default() });
+    let (mut q, mut cx) = (queue(None, &given), Context::at(Time::from_millis(7)));
     for now in [7, 100] {
         cx.now = Time::from_millis(now);
         fill(&mut q, 0, 1, &mut cx);
@@ -181,7 +181,7 @@ fn colliding_flows_share_a_queue_and_keep_their_order() {
 
 #[test]
 fn an_empty_queue_comes_to_rest_and_frees_its_place() {
-    let (mut q, mut cx) = (queue(None, &[]), Context { now: Time::from_millis(1), ..Context::default() });
+    let (mut q, mut cx) = (queue(None, &[]), Context::at(Time::from_millis(1)));
     fill(&mut q, 0, 1, &mut cx);
     q.dequeue(&mut cx);
     // One packet at a time of another flow; each dequeue gives a decaying queue one look.
