@@ -52,12 +52,12 @@ params! {
 /// Random loss before a queue.
 #[derive(Clone)]
 pub struct Loss {
-    kind: Kind,
+    kind: LossModel,
     rng: Rng,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum LossModel {
     None,
     Random(f64),
     GilbertElliott { chain: GilbertElliott, bad: bool },
@@ -67,14 +67,14 @@ enum Kind {
 impl Loss {
     /// No loss until a probability is set.
     pub const fn none(rng: Rng) -> Self {
-        Self { kind: Kind::None, rng }
+        Self { kind: LossModel::None, rng }
     }
 
     /// The model called `name`, with its parameters; none of that name: `None`.
     pub fn model(name: &str, params: &Params, rng: Rng) -> Option<Self> {
         let kind = match name {
-            "random" => Kind::None,
-            "gilbert-elliott" => Kind::GilbertElliott { chain: params.into(), bad: false },
+            "random" => LossModel::None,
+            "gilbert-elliott" => LossModel::GilbertElliott { chain: params.into(), bad: false },
             _ => return None,
         };
         Some(Self { kind, rng })
@@ -82,31 +82,31 @@ impl Loss {
 
     /// Each packet is lost by itself, with the probability recorded for its time.
     pub const fn recorded(probabilities: Recorded<f64>, rng: Rng) -> Self {
-        Self { kind: Kind::Recorded(probabilities), rng }
+        Self { kind: LossModel::Recorded(probabilities), rng }
     }
 
     /// Each packet is lost by itself with this probability from now on.
     pub fn set_probability(&mut self, probability: f64) {
-        self.kind = if probability > 0.0 { Kind::Random(probability) } else { Kind::None };
+        self.kind = if probability > 0.0 { LossModel::Random(probability) } else { LossModel::None };
     }
 
     /// Returns true if nothing is lost.
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {
-        matches!(self.kind, Kind::None)
+        matches!(self.kind, LossModel::None)
     }
 
     /// Returns true if the packet that arrives `now` is lost.
     pub(crate) fn is_lost(&mut self, now: Time) -> bool {
         match &mut self.kind {
-            Kind::None => false,
-            Kind::Random(probability) => self.rng.chance(*probability),
-            Kind::GilbertElliott { chain, bad } => {
+            LossModel::None => false,
+            LossModel::Random(probability) => self.rng.chance(*probability),
+            LossModel::GilbertElliott { chain, bad } => {
                 let lost = self.rng.chance(if *bad { chain.loss_bad } else { chain.loss_good });
                 *bad ^= self.rng.chance(if *bad { chain.r } else { chain.p });
                 lost
             }
-            Kind::Recorded(probabilities) => self.rng.chance(probabilities.get(now)),
+            LossModel::Recorded(probabilities) => self.rng.chance(probabilities.get(now)),
         }
     }
 }

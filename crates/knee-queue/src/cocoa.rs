@@ -110,7 +110,7 @@ fn missed_packets(sent: u64, active: Time, idle: Time) -> u32 {
 
 /// The rule's constants, from its parameters.
 #[derive(Clone)]
-struct Settings {
+struct CocoaSettings {
     multiplier: Factor,
     max_increase: Factor,
     max_guard_interval: Time,
@@ -123,7 +123,7 @@ struct Settings {
 
 #[derive(Clone)]
 struct Cocoa {
-    settings: Settings,
+    settings: CocoaSettings,
     /// Average of the buffers so far, packets.
     learned: Option<f64>,
 }
@@ -177,7 +177,7 @@ impl Cocoa {
     fn new(params: &Params) -> Self {
         let rtts = params.max_guard_rtts;
         Self {
-            settings: Settings {
+            settings: CocoaSettings {
                 multiplier: Factor::new(params.multiplier),
                 max_increase: Factor::new(params.max_increase),
                 max_guard_interval: params.max_guard_interval,

@@ -29,8 +29,8 @@ fn factors_and_missed_packets_are_the_same() {
     }
 }
 
-fn settings(rng: &mut Rng) -> Settings {
-    Settings {
+fn settings(rng: &mut Rng) -> CocoaSettings {
+    CocoaSettings {
         multiplier: Factor(up_to(rng, 19)),
         max_increase: Factor(Factor::ONE + up_to(rng, 18)),
         max_guard_interval: Time::from_micros(up_to(rng, 22)),
@@ -41,7 +41,7 @@ fn settings(rng: &mut Rng) -> Settings {
     }
 }
 
-fn as_module(s: &Settings) -> c::CocoaParams {
+fn as_module(s: &CocoaSettings) -> c::CocoaParams {
     c::CocoaParams {
         multiplier: s.multiplier.0 as u32,
         max_increase: s.max_increase.0 as u32,

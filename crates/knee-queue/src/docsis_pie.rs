@@ -76,7 +76,7 @@ const BURST_RESET: Time = Time::from_secs(1);
 
 /// The state of the AQM, which decides if it may drop (A.1.3: aqm_state_).
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum AqmState {
     Inactive,
     Quiescent,
     Active,
@@ -91,7 +91,7 @@ struct Vars {
     burst: Time,
     /// How long it has been quiet.
     quiet: Time,
-    state: State,
+    state: AqmState,
 }
 
 /// Control and data path, for any estimate of the delay.
@@ -139,7 +139,7 @@ fn scale(p: f64) -> f64 {
 impl Controller {
     pub(crate) fn new(target: Time, rng: Rng) -> Self {
         let vars =
-            Vars { prob: 0.0, qdelay_old: Time::ZERO, burst: Time::ZERO, quiet: Time::ZERO, state: State::Inactive };
+            Vars { prob: 0.0, qdelay_old: Time::ZERO, burst: Time::ZERO, quiet: Time::ZERO, state: AqmState::Inactive };
         Self { target, vars, accumulated: 0.0, next_update: INTERVAL, rng }
     }
 
@@ -179,14 +179,14 @@ impl Controller {
         let half = self.target / 2;
         let quiet = qdelay < half && v.qdelay_old < half && v.prob <= 0.0 && v.burst == Time::ZERO;
         match v.state {
-            State::Active if quiet => (v.state, v.quiet) = (State::Quiescent, Time::ZERO),
-            State::Quiescent if quiet => {
+            AqmState::Active if quiet => (v.state, v.quiet) = (AqmState::Quiescent, Time::ZERO),
+            AqmState::Quiescent if quiet => {
                 v.quiet += INTERVAL;
                 if v.quiet > BURST_RESET {
-                    (v.state, v.quiet) = (State::Inactive, Time::ZERO);
+                    (v.state, v.quiet) = (AqmState::Inactive, Time::ZERO);
                 }
             }
-            State::Quiescent => v.quiet = Time::ZERO,
+            AqmState::Quiescent => v.quiet = Time::ZERO,
             _ => {}
         }
         v.qdelay_old = qdelay;
@@ -201,11 +201,11 @@ impl Controller {
         if v.prob <= 0.0 {
             self.accumulated = 0.0;
         }
-        if v.state == State::Inactive {
+        if v.state == AqmState::Inactive {
             if backlog < buffer / 3 {
                 return false;
             }
-            v.state = State::Quiescent;
+            v.state = AqmState::Quiescent;
         }
         let p = (v.prob * size as f64 / MEAN_PACKET as f64).min(PROB_LOW);
         self.accumulated += p;
@@ -216,8 +216,8 @@ impl Controller {
             return false;
         }
         self.accumulated = 0.0;
-        if v.state == State::Quiescent {
-            (v.state, v.burst) = (State::Active, MAX_BURST);
+        if v.state == AqmState::Quiescent {
+            (v.state, v.burst) = (AqmState::Active, MAX_BURST);
         }
         true
     }
@@ -354,7 +354,7 @@ mod tests {
         // Active from a third on; once the sum is 0.85, each packet is dropped with 85 %.
         let first = (0..100).position(|_| c.drops(1514, 34_000, 100_000));
         assert!(first.is_some_and(|i| i < 10), "{first:?}");
-        assert_eq!((c.vars.state, c.vars.burst), (State::Active, MAX_BURST));
+        assert_eq!((c.vars.state, c.vars.burst), (AqmState::Active, MAX_BURST));
         assert!((0..100).all(|_| !c.drops(1514, 90_000, 100_000)));
         // Nine updates use up the 142 ms.
         (0..9).for_each(|_| c.update(MS * 50));
@@ -364,19 +364,19 @@ mod tests {
     #[test]
     fn after_a_quiet_second_it_is_inactive_again() {
         let mut c = controller();
-        (c.vars.state, c.vars.qdelay_old) = (State::Active, MS);
+        (c.vars.state, c.vars.qdelay_old) = (AqmState::Active, MS);
         // Quiet at once; 62 updates are 992 ms, and the 63rd goes beyond 1 s.
         (0..63).for_each(|_| c.update(MS));
-        assert_eq!(c.vars.state, State::Quiescent);
+        assert_eq!(c.vars.state, AqmState::Quiescent);
         c.update(MS);
-        assert_eq!(c.vars.state, State::Inactive);
+        assert_eq!(c.vars.state, AqmState::Inactive);
     }
 
     #[test]
     fn small_packets_are_dropped_less_often() {
         let drops = |size| {
             let mut c = controller();
-            c.vars = Vars { prob: 0.1, qdelay_old: MS * 20, state: State::Active, ..c.vars };
+            c.vars = Vars { prob: 0.1, qdelay_old: MS * 20, state: AqmState::Active, ..c.vars };
             (0..100_000).filter(|_| c.drops(size, 50_000, 100_000)).count() as f64
         };
         // Sums of 0.85 take 1 / 0.1 packets of 1024 bytes less often than of 64: 0.148 against 0.00625 each, and until

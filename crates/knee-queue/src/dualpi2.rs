@@ -84,7 +84,7 @@ const WEIGHTS: i64 = 100;
 
 /// Constants of both queues, from the parameters.
 #[derive(Clone)]
-struct Settings {
+struct DualPi2Settings {
     params: Params,
     /// Change of p' for each 64 ns of delay, in units of 2^-32.
     alpha: u64,
@@ -97,7 +97,7 @@ struct Settings {
 
 #[derive(Clone)]
 struct DualPi2 {
-    set: Settings,
+    set: DualPi2Settings,
     /// p', in units of 2^-32.
     prob: u64,
     /// The delay at the last update.
@@ -121,7 +121,7 @@ fn gain(hz: f64) -> u64 {
     ((in_256ths * ONE) >> 2) / 1_000_000_000
 }
 
-impl Settings {
+impl DualPi2Settings {
     /// p' after an update with these delays.
     fn next_prob(&self, prob: u64, qdelay: Time, qdelay_old: Time) -> u64 {
         let ns = |time: Time| i128::from(time.as_nanos());
@@ -151,7 +151,7 @@ impl Settings {
 impl DualPi2 {
     fn new(params: Params, init: &Init) -> Self {
         let (l, c) = (Fifo::new(init), Fifo::new(init));
-        let set = Settings {
+        let set = DualPi2Settings {
             params,
             alpha: gain(params.alpha),
             beta: gain(params.beta),

@@ -2,7 +2,7 @@
 //! `cocoa` share. How it works and what it follows is said in `fq`.
 
 use crate::bound::Bound;
-use crate::flow_table::Table;
+use crate::flow_table::FlowTable;
 use crate::fq::Params;
 use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
@@ -61,7 +61,7 @@ pub(crate) trait BufferRule: Send {
 }
 
 #[derive(Clone)]
-struct Settings {
+struct FairQueueSettings {
     quantum: i64,
     initial_quantum: i64,
     refill_delay: Time,
@@ -78,13 +78,13 @@ struct Settings {
 #[derive(Clone)]
 pub(crate) struct FairQueue<R: BufferRule> {
     rule: R,
-    settings: Settings,
+    settings: FairQueueSettings,
     hash: FlowHash,
     collisions: Collisions,
     pool: Pool,
     /// Packets of the fast path.
     unclassified: Fifo,
-    flows: Table<R::Flow>,
+    flows: FlowTable<R::Flow>,
     /// Flows that hold packets.
     backlogged: u32,
     /// Flows held back: when the next packet may leave, in which order they came, bucket.
@@ -98,7 +98,7 @@ pub(crate) struct FairQueue<R: BufferRule> {
 
 impl<R: BufferRule> FairQueue<R> {
     pub(crate) fn new(rule: R, params: &Params, init: &Init) -> Self {
-        let settings = Settings {
+        let settings = FairQueueSettings {
             quantum: saturating_i64(params.quantum.0),
             initial_quantum: saturating_i64(params.initial_quantum.0),
             refill_delay: params.refill_delay,
@@ -114,7 +114,7 @@ impl<R: BufferRule> FairQueue<R> {
             collisions: Collisions::default(),
             pool: Pool::new(),
             unclassified: Fifo::EMPTY,
-            flows: Table::new(settings.mask + 1),
+            flows: FlowTable::new(settings.mask + 1),
             settings,
             backlogged: 0,
             throttled: BinaryHeap::new(),

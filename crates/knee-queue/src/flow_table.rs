@@ -27,14 +27,14 @@ pub(crate) struct Flow<S> {
 
 /// All flows. A flow's index holds until another flow is removed; its bucket holds while it exists.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<S> {
+pub(crate) struct FlowTable<S> {
     buckets: Vec<u32>,
     flows: Vec<Flow<S>>,
     /// The lists of flows. Detached ones are idle; one that is held back until its next packet may leave is on none.
     pub(crate) lists: RoundRobin,
 }
 
-impl<S> Table<S> {
+impl<S> FlowTable<S> {
     /// A table of `buckets` buckets without flows.
     pub(crate) fn new(buckets: u32) -> Self {
         Self { buckets: vec![NONE; buckets as usize], flows: Vec::new(), lists: RoundRobin::new(0) }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_back_and_leaves_room_for_as_many_flows_again() {
-        let mut table = Table::new(1024);
+        let mut table = FlowTable::new(1024);
         (0..1024).for_each(|bucket| {
             table.add(bucket, Tuple::NONE, 0, Time::ZERO, ());
         });
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn flows_are_found_in_their_buckets_while_others_go() {
-        let mut table = Table::new(8);
+        let mut table = FlowTable::new(8);
         (0..8).for_each(|bucket| _ = table.add(bucket, Tuple::NONE, bucket.into(), Time::ZERO, ()));
         for removed in [0, 7, 3] {
             let i = table.find(removed).unwrap();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn when_flows_go_their_memory_goes() {
-        let mut table = Table::new(1000);
+        let mut table = FlowTable::new(1000);
         for bucket in 0..1000 {
             table.add(bucket, Tuple::NONE, 0, Time::ZERO, ());
         }

@@ -133,7 +133,7 @@ fn case(bytes: &[u8]) -> Case {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Fate {
     Held,
     Out,
     Dropped,
@@ -169,7 +169,7 @@ struct Bench {
     /// True if a limit in packets counts bursts of segments as one.
     gso: bool,
     /// All packets that came; the index is their `seq`.
-    packets: Vec<(Packet, State)>,
+    packets: Vec<(Packet, Fate)>,
     held: Backlog,
     /// The last packet of each flow to leave, for data and for ACKs.
     last_out: std::collections::BTreeMap<(u32, bool), u64>,
@@ -224,11 +224,11 @@ impl Bench {
     }
 
     /// Takes a packet off the books.
-    fn gone(&mut self, packet: &Packet, state: State) -> Result<(), TestCaseError> {
+    fn gone(&mut self, packet: &Packet, state: Fate) -> Result<(), TestCaseError> {
         let Some((came, now)) = self.packets.get_mut(packet.payload.seq() as usize) else {
             return Err(TestCaseError::fail(format!("{packet:?} never came")));
         };
-        prop_assert!(*now == State::Held, "{packet:?} left or was dropped twice");
+        prop_assert!(*now == Fate::Held, "{packet:?} left or was dropped twice");
         *now = state;
         let as_it_came = Packet { flags: (packet.flags & !Packet::CE) | (came.flags & Packet::CE), ..*packet };
         prop_assert_eq!(&as_it_came, &*came, "changed in the queue");
@@ -246,7 +246,7 @@ impl Bench {
     /// Books what the last call left in the context, and holds the queue against the books.
     fn check(&mut self) -> Result<(), TestCaseError> {
         for packet in std::mem::take(&mut self.cx.dropped) {
-            self.gone(&packet, State::Dropped)?;
+            self.gone(&packet, Fate::Dropped)?;
             self.seen.dropped.push((self.cx.now, packet.payload.seq(), packet.flags));
         }
         for note in std::mem::take(&mut self.cx.notes) {
@@ -275,7 +275,7 @@ impl Bench {
         let (flags, size) = if ack { (Packet::ACK, 52) } else { (codepoint, size) };
         let seq = self.packets.len() as u64;
         let packet = Packet { at: self.cx.now, payload: Payload::segment(seq), flow, queued: 0, size, flags, hop: 0 };
-        self.packets.push((packet, State::Held));
+        self.packets.push((packet, Fate::Held));
         self.held.packets += 1;
         self.held.bytes.0 += self.wire_size(&packet);
         self.promised = false;
@@ -329,7 +329,7 @@ impl Bench {
         let key = (packet.flow, packet.has(Packet::ACK));
         let last = self.last_out.insert(key, packet.payload.seq());
         prop_assert!(last.is_none_or(|seq| seq < packet.payload.seq()), "{:?} was overtaken by {:?}", packet, last);
-        self.gone(packet, State::Out)?;
+        self.gone(packet, Fate::Out)?;
         self.seen.left.push((self.cx.now, packet.payload.seq(), packet.flags));
         Ok(())
     }

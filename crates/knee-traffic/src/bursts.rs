@@ -20,7 +20,7 @@ pub const ENTRY: Entry = Entry {
     name: "bursts",
     about: "a burst of data each period, over one connection: telemetry, sensors, steps of distributed training",
     source: "CASSINI (Rajasekaran et al., NSDI 2024) for bursts that wait",
-    params: Settings::DECLARED,
+    params: Params::DECLARED,
     tables: &[],
     required: &["period", "burst"],
     pulls: false,
@@ -30,7 +30,7 @@ pub const ENTRY: Entry = Entry {
     check,
     // One that waits offers less the slower the network is.
     load: |given| {
-        let Settings { burst, period, waits, .. } = (&given.params).into();
+        let Params { burst, period, waits, .. } = (&given.params).into();
         (!waits).then(|| Rate::over(burst, period))
     },
     make: Make::Application(|given, rng| Box::new(Bursts::new((&given.params).into(), rng))),
@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
 
 params! {
     /// Its parameters.
-    struct Settings {
+    struct Params {
         /// the time from burst to burst
         period: Time = Time::from_secs(1), in Time::from_millis(1)..=Time::from_secs(86_400), from "an example";
         /// the payload of a burst
@@ -51,7 +51,7 @@ params! {
 }
 
 fn check(given: &Given) -> Result<(), Conflict> {
-    let Settings { jitter, period, .. } = (&given.params).into();
+    let Params { jitter, period, .. } = (&given.params).into();
     if jitter <= period {
         return Ok(());
     }
@@ -62,7 +62,7 @@ fn check(given: &Given) -> Result<(), Conflict> {
 /// The application. It puts each burst on record as [`What::Transfer`], from its hand-over to its last acknowledgement.
 #[derive(Clone)]
 struct Bursts {
-    settings: Settings,
+    params: Params,
     rng: Rng,
     conn: Option<Conn>,
     connected: bool,
@@ -76,9 +76,9 @@ struct Bursts {
 }
 
 impl Bursts {
-    fn new(settings: Settings, rng: Rng) -> Self {
+    fn new(params: Params, rng: Rng) -> Self {
         Self {
-            settings,
+            params,
             rng,
             conn: None,
             connected: false,
@@ -92,7 +92,7 @@ impl Bursts {
     /// The next burst is due at `clock`, and later by its jitter.
     fn schedule(&mut self, clock: Time) {
         self.clock = clock;
-        let late = self.rng.below(self.settings.jitter.as_nanos() + 1);
+        let late = self.rng.below(self.params.jitter.as_nanos() + 1);
         self.next = Some(clock.saturating_add(Time::from_nanos(late)));
     }
 
@@ -100,12 +100,12 @@ impl Bursts {
     fn hand_over(&mut self, net: &mut dyn Net) {
         let Some(conn) = self.conn else { return };
         while self.next.is_some_and(|at| at <= net.now()) {
-            net.exchange(conn, Exchange { up: self.settings.burst.0, down: 0, service: Time::ZERO });
+            net.exchange(conn, Exchange { up: self.params.burst.0, down: 0, service: Time::ZERO });
             self.pending.push_back(net.now());
-            if self.settings.waits {
+            if self.params.waits {
                 self.next = None;
             } else {
-                self.schedule(self.clock.saturating_add(self.settings.period));
+                self.schedule(self.clock.saturating_add(self.params.period));
             }
         }
         if let Some(at) = self.next {
@@ -138,9 +138,9 @@ impl Application for Bursts {
 
     fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
         let started = self.pending.pop_front().expect("what completes was handed over");
-        net.record(Completion::new(What::Transfer, started, net.now(), self.settings.burst.0, f64::NAN));
-        if self.settings.waits && !self.stopped {
-            self.schedule(net.now().saturating_add(self.settings.period));
+        net.record(Completion::new(What::Transfer, started, net.now(), self.params.burst.0, f64::NAN));
+        if self.params.waits && !self.stopped {
+            self.schedule(net.now().saturating_add(self.params.period));
             self.hand_over(net);
         }
         self.close_if_over(net);
@@ -159,7 +159,7 @@ impl Application for Bursts {
 
 #[cfg(test)]
 mod tests {
-    use knee_core::{Params, Value};
+    use knee_core::Value;
 
     use super::*;
     use crate::testing::Ideal;
@@ -170,7 +170,7 @@ mod tests {
     /// Bursts of 10 kB each 100 ms, and what else is given, on 8 Mbit/s, on which one takes 10 ms.
     fn run(given: &[(&str, Value)], stop_ms: u64) -> Ideal {
         let given = [PERIOD, ("burst", Value::Bytes(Bytes(10_000)))].into_iter().chain(given.iter().copied());
-        let params = Params::resolve(ENTRY.params, given).unwrap();
+        let params = knee_core::Params::resolve(ENTRY.params, given).unwrap();
         let mut net = Ideal::new(RTT, Rate::from_mbps(8));
         net.run(&mut Bursts::new((&params).into(), Rng::stream(5, "bursts")), Some(Time::from_millis(stop_ms)));
         net
@@ -229,7 +229,7 @@ mod tests {
     fn the_load_is_a_burst_per_period_unless_it_waits() {
         let load = |waits| {
             let given = [("period", Value::Time(Time::from_millis(200))), ("waits", Value::Bool(waits))];
-            (ENTRY.load)(&Params::resolve(ENTRY.params, given).unwrap().into())
+            (ENTRY.load)(&knee_core::Params::resolve(ENTRY.params, given).unwrap().into())
         };
         // 1 MB in 200 ms.
         assert_eq!((load(false), load(true)), (Some(Rate::from_mbps(40)), None));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_jitter_above_the_period_is_rejected() {
-        let params = Params::resolve(ENTRY.params, [("jitter", Value::Time(Time::from_secs(2)))]).unwrap();
+        let params = knee_core::Params::resolve(ENTRY.params, [("jitter", Value::Time(Time::from_secs(2)))]).unwrap();
         let said = check(&params.into()).unwrap_err().to_string();
         assert_eq!(said, "`jitter`: 2 s is above the period, which is 1 s; expected 1 s or less");
     }

@@ -20,7 +20,7 @@ pub const ENTRY: Entry = Entry {
     name: "app_limited",
     about: "a constant rate, which the application writes segment by segment over one connection",
     source: "iperf3 -b for what the connection does not carry",
-    params: Settings::DECLARED,
+    params: Params::DECLARED,
     tables: &[],
     required: &["rate"],
     pulls: false,
@@ -28,13 +28,13 @@ pub const ENTRY: Entry = Entry {
     sockets: true,
     independent: |_| false,
     check: |_| Ok(()),
-    load: |given| Some(Settings::from(&given.params).rate),
-    make: Make::Application(|given, _| Box::new(AppLimited::new(Settings::from(&given.params).rate))),
+    load: |given| Some(Params::from(&given.params).rate),
+    make: Make::Application(|given, _| Box::new(AppLimited::new(Params::from(&given.params).rate))),
 };
 
 params! {
     /// Its parameters.
-    struct Settings {
+    struct Params {
         /// the rate of payload
         rate: Rate = Rate::from_mbps(5), in Rate::from_bps(1)..=Rate::from_bps(1_000_000_000_000_000), from "an example";
     }

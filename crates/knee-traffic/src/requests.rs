@@ -43,7 +43,7 @@ pub const ENTRY: Entry = Entry {
     name: "requests",
     about: "requests and answers: web pages with handshakes and TLS, or RPCs",
     source: "HTTP/1.1's browsers; Web Almanac 2024 for the preset web-page",
-    params: Settings::DECLARED,
+    params: Params::DECLARED,
     tables: &[
         Table { name: "pages", form: Form::Pages, about: "when pages are asked for" },
         Table { name: "size", form: Form::Size, about: "how large each answer is" },
@@ -81,7 +81,7 @@ choice! {
 
 params! {
     /// Its parameters.
-    struct Settings {
+    struct Params {
         /// bytes of a request
         request: Bytes = Bytes(500), in Bytes(1)..=Bytes(MAX_SIZE), from "ours: a browser's header fields";
         /// connections at most for a page
@@ -102,7 +102,7 @@ params! {
 /// The application.
 #[derive(Clone)]
 struct Requests {
-    settings: Settings,
+    params: Params,
     /// Bytes of each answer, and answers of a page.
     size: Size,
     objects: Count,
@@ -147,13 +147,13 @@ struct Page {
 struct Link {
     /// The page it was taken for. It may be complete without it.
     page: u64,
-    state: State,
+    state: LinkState,
     /// When that began; the first of all rounds of TLS.
     since: Time,
 }
 
 #[derive(Clone)]
-enum State {
+enum LinkState {
     Connecting,
     /// In this round trip of the TLS handshake, from 0.
     Tls(usize),
@@ -195,21 +195,21 @@ impl Count {
 }
 
 impl Requests {
-    fn new(pages: &Pages, size: Size, objects: Count, settings: Settings, mut rng: Rng) -> Self {
+    fn new(pages: &Pages, size: Size, objects: Count, params: Params, mut rng: Rng) -> Self {
         let times = Rng::stream(rng.next_u64(), "arrivals");
         let users = match pages {
             Pages::Closed(think, random) => Users::One(*think, random.then_some(times)),
             Pages::Open(arrivals) => Users::Many(ArrivalTimes::new(arrivals, times)),
         };
         Self {
-            settings,
+            params,
             size,
             objects,
             users,
             sizes: Rng::stream(rng.next_u64(), "sizes"),
             began: Time::ZERO,
             next: None,
-            left: settings.number,
+            left: params.number,
             pages: BTreeMap::new(),
             begun: 0,
             links: BTreeMap::new(),
@@ -234,7 +234,7 @@ impl Requests {
             let objects = self.objects.draw(&mut self.sizes);
             let waiting: VecDeque<u64> = (0..objects).map(|_| self.size.draw(&mut self.sizes)).collect();
             let bytes = waiting.iter().sum();
-            let Settings { together, connections, .. } = self.settings;
+            let Params { together, connections, .. } = self.params;
             self.pages.insert(number, Page { started: net.now(), bytes, waiting, running: 0, first: !together });
             for _ in 0..if together { u64::from(objects).min(connections) } else { 1 } {
                 self.take_connection(number, net);
@@ -253,7 +253,7 @@ impl Requests {
             self.use_connection(conn, page, net);
         } else {
             let conn = net.open();
-            self.links.insert(conn, Link { page, state: State::Connecting, since: net.now() });
+            self.links.insert(conn, Link { page, state: LinkState::Connecting, since: net.now() });
         }
     }
 
@@ -263,12 +263,12 @@ impl Requests {
             && let Some(bytes) = page.waiting.pop_front()
         {
             page.running += 1;
-            self.links.insert(conn, Link { page: number, state: State::Busy(bytes), since: net.now() });
-            net.exchange(conn, Exchange { up: self.settings.request.0, down: bytes, service: self.settings.service });
+            self.links.insert(conn, Link { page: number, state: LinkState::Busy(bytes), since: net.now() });
+            net.exchange(conn, Exchange { up: self.params.request.0, down: bytes, service: self.params.service });
             return;
         }
         self.links.remove(&conn);
-        if self.settings.persistent && self.idle.len() < index(self.settings.connections) {
+        if self.params.persistent && self.idle.len() < index(self.params.connections) {
             self.idle.push(conn);
         } else {
             net.close(conn);
@@ -278,9 +278,9 @@ impl Requests {
 
     /// Starts round `round` of a connection's TLS handshake, or uses it where that is over.
     fn shake_hands(&mut self, conn: Conn, page: u64, round: usize, since: Time, net: &mut dyn Net) {
-        let rounds = self.settings.tls.rounds();
+        let rounds = self.params.tls.rounds();
         if let Some((up, down)) = rounds.get(round).copied() {
-            self.links.insert(conn, Link { page, state: State::Tls(round), since });
+            self.links.insert(conn, Link { page, state: LinkState::Tls(round), since });
             net.exchange(conn, Exchange { up, down, service: Time::ZERO });
             return;
         }
@@ -304,7 +304,7 @@ impl Requests {
         self.use_connection(conn, number, net);
         if first {
             let more = self.pages.get(&number).map_or(0, |page| page.waiting.len());
-            for _ in 0..more.min(index(self.settings.connections) - 1) {
+            for _ in 0..more.min(index(self.params.connections) - 1) {
                 self.take_connection(number, net);
             }
         }
@@ -352,9 +352,9 @@ impl Application for Requests {
     fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
         let Link { page, ref state, since } = self.links[&conn];
         match *state {
-            State::Connecting => unreachable!("nothing is sent on a connection that is not open"),
-            State::Tls(round) => self.shake_hands(conn, page, round + 1, since, net),
-            State::Busy(bytes) => {
+            LinkState::Connecting => unreachable!("nothing is sent on a connection that is not open"),
+            LinkState::Tls(round) => self.shake_hands(conn, page, round + 1, since, net),
+            LinkState::Busy(bytes) => {
                 net.record(Completion::new(What::Request, since, net.now(), bytes, f64::NAN));
                 self.answered(conn, page, net);
             }

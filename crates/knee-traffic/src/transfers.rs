@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry {
     name: "transfers",
     about: "connections that come, send and go, or messages on one connection that stays",
     source: "sizes by measured or heavy-tailed distributions (DCTCP, SIGCOMM 2010; VL2, SIGCOMM 2009)",
-    params: Settings::DECLARED,
+    params: Params::DECLARED,
     tables: &[
         Table { name: "arrivals", form: Form::Arrivals, about: "when they start" },
         Table { name: "size", form: Form::Size, about: "how large they are" },
@@ -30,18 +30,18 @@ pub const ENTRY: Entry = Entry {
     pulls: false,
     echoes: false,
     sockets: true,
-    independent: |given| !Settings::from(&given.params).persistent,
+    independent: |given| !Params::from(&given.params).persistent,
     check: |_| Ok(()),
     load: |given| given.table::<Arrivals>("arrivals").load(given.table::<Size>("size").mean()),
     make: Make::Application(|given, rng| {
-        let Settings { persistent, number } = (&given.params).into();
+        let Params { persistent, number } = (&given.params).into();
         Box::new(Transfers::new(given.table("arrivals"), given.table("size"), persistent, number, rng))
     }),
 };
 
 params! {
     /// Its parameters.
-    struct Settings {
+    struct Params {
         /// whether all go over one connection that stays
         persistent: bool = false, from "ours: a connection each";
         /// how many there are at most

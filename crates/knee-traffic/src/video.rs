@@ -33,7 +33,7 @@ pub const ENTRY: Entry = Entry {
     name: "video",
     about: "adaptive streaming over one connection: a player that chooses bitrates",
     source: "BBA-0 (Huang et al., SIGCOMM 2014); harmonic means of throughput (Yin et al., SIGCOMM 2015)",
-    params: Settings::DECLARED,
+    params: Params::DECLARED,
     tables: &[Table { name: "ladder", form: Form::Rates, about: "bitrates of the encodings" }],
     required: &["ladder"],
     pulls: true,
@@ -60,7 +60,7 @@ choice! {
 
 params! {
     /// Its parameters.
-    struct Settings {
+    struct Params {
         /// duration of a segment
         segment: Time = Time::from_secs(4), in Time::from_millis(1)..=Time::from_nanos(MAX_SPAN), from "SIGCOMM 2014";
         /// video that the player holds at most, two segments or more
@@ -73,7 +73,7 @@ params! {
 }
 
 fn check(given: &Given) -> Result<(), Conflict> {
-    let Settings { segment, buffer, .. } = (&given.params).into();
+    let Params { segment, buffer, .. } = (&given.params).into();
     // One that plays and one that arrives.
     if buffer >= segment + segment {
         return Ok(());
@@ -92,7 +92,7 @@ const LOOK_BACK: usize = 5;
 struct Video {
     /// Bitrates of the encodings, ascending, bit/s.
     ladder: Vec<u64>,
-    settings: Settings,
+    params: Params,
     conn: Option<Conn>,
     player: Player,
     /// Length of the video not asked for yet; [`Time::MAX`] where the video is endless.
@@ -116,14 +116,14 @@ struct Fetch {
 /// The player and its buffer, in simulated time.
 #[derive(Clone)]
 struct Player {
-    state: State,
+    state: Playback,
     /// Video in the buffer at `at`.
     level: Time,
     at: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Playback {
     /// It has not played yet, and was asked to at that time.
     Starting(Time),
     Playing,
@@ -134,10 +134,10 @@ enum State {
 impl Player {
     /// Plays until `now`.
     fn advance(&mut self, now: Time) {
-        if self.state == State::Playing {
+        if self.state == Playback::Playing {
             let elapsed = now - self.at;
             if elapsed > self.level {
-                self.state = State::Stalled(self.at + self.level);
+                self.state = Playback::Stalled(self.at + self.level);
             }
             self.level = self.level.saturating_sub(elapsed);
         }
@@ -148,17 +148,17 @@ impl Player {
     fn receive(&mut self, duration: Time, now: Time) -> Option<(What, Time)> {
         self.advance(now);
         self.level += duration;
-        match std::mem::replace(&mut self.state, State::Playing) {
-            State::Starting(since) => Some((What::Startup, since)),
-            State::Stalled(since) => Some((What::Stall, since)),
-            State::Playing => None,
+        match std::mem::replace(&mut self.state, Playback::Playing) {
+            Playback::Starting(since) => Some((What::Startup, since)),
+            Playback::Stalled(since) => Some((What::Stall, since)),
+            Playback::Playing => None,
         }
     }
 }
 
 /// BBA-0's choice for the next segment, as an index into `ladder`, after one at `last`, with `level` in the buffer.
-fn buffer_based(ladder: &[u64], settings: Settings, last: usize, level: Time) -> usize {
-    let Settings { segment, buffer, .. } = settings;
+fn buffer_based(ladder: &[u64], params: Params, last: usize, level: Time) -> usize {
+    let Params { segment, buffer, .. } = params;
     let top = ladder.len() - 1;
     // 90 s and 216 s of 240 s.
     let reservoir = buffer.mul_div(3, 8);
@@ -190,17 +190,17 @@ fn rate_based(ladder: &[u64], throughputs: &VecDeque<f64>) -> usize {
 }
 
 impl Video {
-    const fn new(ladder: Vec<u64>, settings: Settings) -> Self {
+    const fn new(ladder: Vec<u64>, params: Params) -> Self {
         Self {
             conn: None,
-            player: Player { state: State::Starting(Time::ZERO), level: Time::ZERO, at: Time::ZERO },
-            left: settings.length,
+            player: Player { state: Playback::Starting(Time::ZERO), level: Time::ZERO, at: Time::ZERO },
+            left: params.length,
             fetching: None,
             rung: 0,
             throughputs: VecDeque::new(),
             stopped: false,
             ladder,
-            settings,
+            params,
         }
     }
 
@@ -210,7 +210,7 @@ impl Video {
             return;
         }
         let Some(conn) = self.conn else { return };
-        let duration = self.settings.segment.min(self.left);
+        let duration = self.params.segment.min(self.left);
         if self.stopped || duration == Time::ZERO {
             self.conn = None;
             net.close(conn);
@@ -218,13 +218,13 @@ impl Video {
         }
         let now = net.now();
         self.player.advance(now);
-        let room = self.settings.buffer.saturating_sub(self.player.level);
+        let room = self.params.buffer.saturating_sub(self.player.level);
         if room < duration {
             net.wake(now + (duration - room));
             return;
         }
-        self.rung = match self.settings.algorithm {
-            Algorithm::Bba => buffer_based(&self.ladder, self.settings, self.rung, self.player.level),
+        self.rung = match self.params.algorithm {
+            Algorithm::Bba => buffer_based(&self.ladder, self.params, self.rung, self.player.level),
             Algorithm::Rate => rate_based(&self.ladder, &self.throughputs),
         };
         let bytes = Rate::from_bps(self.ladder[self.rung]).bytes_in(duration).0.max(1);
@@ -238,7 +238,7 @@ impl Video {
 
 impl Application for Video {
     fn start(&mut self, net: &mut dyn Net) {
-        self.player.state = State::Starting(net.now());
+        self.player.state = Playback::Starting(net.now());
         self.player.at = net.now();
         self.conn = Some(net.open());
         self.proceed(net);
@@ -270,7 +270,7 @@ impl Application for Video {
     fn stop(&mut self, net: &mut dyn Net) {
         let all_is_there = self.left == Time::ZERO && self.fetching.is_none();
         self.player.advance(net.now());
-        if let State::Stalled(since) = self.player.state
+        if let Playback::Stalled(since) = self.player.state
             && !all_is_there
         {
             net.record(Completion::new(What::Stall, since, net.now(), 0, f64::NAN));

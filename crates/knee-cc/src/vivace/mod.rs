@@ -148,7 +148,7 @@ struct Vivace {
     intervals: Intervals,
     judge: Judge,
     acks: AckClock,
-    pending: Option<Pending>,
+    pending: Option<HeldAck>,
     srtt: Time,
     min_rtt: Option<Time>,
     rng: Rng,
@@ -156,7 +156,7 @@ struct Vivace {
 
 /// The RTT that an ACK gave: whether it is reliable turns out when the next one comes.
 #[derive(Clone)]
-struct Pending {
+struct HeldAck {
     /// How many packets were sent up to the newest that the ACK delivered.
     newest: u64,
     rtt: Option<Time>,
@@ -383,7 +383,7 @@ impl CongestionControl for Vivace {
             self.measure(rtt);
         }
         let reliable = self.acks.is_reliable(gap, ack.rtt.unwrap_or(self.srtt), self.srtt);
-        if let Some(Pending { newest, rtt, delivered }) = self.pending.take() {
+        if let Some(HeldAck { newest, rtt, delivered }) = self.pending.take() {
             if let Some(rtt) = rtt {
                 self.intervals.book_rtt(newest, rtt, delivered, reliable);
             }
@@ -392,7 +392,7 @@ impl CongestionControl for Vivace {
             }
         }
         let newest = self.intervals.on_ack(ack);
-        self.pending = Some(Pending { newest, rtt: ack.rtt, delivered: ack.delivered });
+        self.pending = Some(HeldAck { newest, rtt: ack.rtt, delivered: ack.delivered });
         self.turn_interval(ack.view);
         self.answer(ack.view, control);
     }

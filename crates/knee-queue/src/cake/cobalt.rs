@@ -30,7 +30,7 @@ const EXACT: u32 = 16;
 
 /// Constants of all queues of a tin.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+pub(super) struct CobaltSettings {
     /// Delay that may stand.
     pub(super) target: Time,
     /// Time until the first signal.
@@ -41,7 +41,7 @@ pub(super) struct Settings {
 
 /// The state of one queue's COBALT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct CobaltState {
     /// Signals sent and not yet forgotten.
     count: u32,
     /// 1/sqrt(count), in units of 2^-32; that of 1 where count is 0, but 0 before count first changes by one.
@@ -56,7 +56,7 @@ pub(super) struct State {
     p_drop: u32,
 }
 
-impl State {
+impl CobaltState {
     /// The state before the first packet.
     pub(super) const NEW: Self =
         Self { count: 0, inv_sqrt: 0, above: false, drop_next: Time::ZERO, blue_due: Time::ZERO, p_drop: 0 };
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// A packet had to be dropped for want of room.
-    pub(super) fn on_overflow(&mut self, set: &Settings, now: Time) {
+    pub(super) fn on_overflow(&mut self, set: &CobaltSettings, now: Time) {
         if now >= self.blue_due {
             self.p_drop = self.p_drop.saturating_add(P_INC);
             self.blue_due = after_target(set, now);
@@ -92,7 +92,7 @@ impl State {
     }
 
     /// The queue's turn came, and it was empty.
-    pub(super) fn on_empty(&mut self, set: &Settings, now: Time) {
+    pub(super) fn on_empty(&mut self, set: &CobaltSettings, now: Time) {
         if self.p_drop > 0 && now >= self.blue_due {
             self.p_drop = self.p_drop.saturating_sub(P_DEC);
             self.blue_due = after_target(set, now);
@@ -106,7 +106,7 @@ impl State {
 
     /// Judges `packet`, which is about to leave, and marks it if that is its signal; true: it is to be dropped.
     #[inline]
-    pub(super) fn judge(&mut self, set: &Settings, packet: &mut Packet, rng: &mut Rng, cx: &mut Context) -> bool {
+    pub(super) fn judge(&mut self, set: &CobaltSettings, packet: &mut Packet, rng: &mut Rng, cx: &mut Context) -> bool {
         let now = cx.now;
         let sojourn = now.saturating_sub(packet.at);
         let above = sojourn > set.target && sojourn > set.mtu_time * 4;
@@ -147,7 +147,7 @@ impl State {
 }
 
 /// The first time more than a target after `now`.
-fn after_target(set: &Settings, now: Time) -> Time {
+fn after_target(set: &CobaltSettings, now: Time) -> Time {
     now.saturating_add(set.target).saturating_add(Time::from_nanos(1))
 }
 
@@ -173,18 +173,18 @@ mod tests {
     use super::*;
     use crate::testing::FULL;
 
-    const SET: Settings =
-        Settings { target: Time::from_millis(5), interval: Time::from_millis(100), mtu_time: Time::ZERO };
+    const SET: CobaltSettings =
+        CobaltSettings { target: Time::from_millis(5), interval: Time::from_millis(100), mtu_time: Time::ZERO };
 
     struct Bench {
-        state: State,
+        state: CobaltState,
         rng: Rng,
         cx: Context,
     }
 
     impl Bench {
         fn new() -> Self {
-            Self { state: State::NEW, rng: Rng::stream(1, "cobalt"), cx: Context::default() }
+            Self { state: CobaltState::NEW, rng: Rng::stream(1, "cobalt"), cx: Context::default() }
         }
 
         /// A packet leaves at `us` after a stay of `stay_us`; whether it was dropped or marked.
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn blue_rises_with_overflow_and_falls_with_emptiness_once_in_a_target() {
-        let mut state = State::NEW;
+        let mut state = CobaltState::NEW;
         for us in [0, 2_000, 5_000, 5_001] {
             state.on_overflow(&SET, Time::from_micros(us));
         }

@@ -50,13 +50,13 @@ use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
 use crate::pool::Pool;
 use crate::{Backlog, Burst, Bursts, Context, Init, Queue, Resize, Verdict};
-use cobalt::Settings;
+use cobalt::CobaltSettings;
 use diffserv::{Diffserv, Part};
 use knee_core::convert::{saturating_i64, saturating_u32};
 use knee_core::{Bytes, Packet, Rate, Rng, Time, Tuple, choice, params};
 use knee_link::{Framing, LinkLayer};
 use std::cmp::Reverse;
-use tin::{Shared, Tin};
+use tin::{SharedByTins, Tin};
 
 const LINUX: &str = "Linux cake_init; tc-cake(8)";
 
@@ -150,7 +150,7 @@ struct Isolation {
 struct Cake {
     tins: Vec<Tin>,
     diffserv: Diffserv,
-    shared: Shared,
+    shared: SharedByTins,
     memory_limit: u64,
     bandwidth: Option<Rate>,
     /// When the shaper lets the next packet go.
@@ -192,10 +192,10 @@ impl Isolation {
 }
 
 /// COBALT's settings for a shaper (Linux cake_set_rate): no target below one and a half full frames.
-fn cobalt_settings(target: Time, interval: Time, bandwidth: Option<Rate>, frame: u64) -> Settings {
+fn cobalt_settings(target: Time, interval: Time, bandwidth: Option<Rate>, frame: u64) -> CobaltSettings {
     let mtu_time = bandwidth.map_or(Time::ZERO, |rate| rate.time_for(Bytes(frame)));
     let raised = target.max(mtu_time.mul_div(3, 2));
-    Settings { target: raised, interval: (interval + raised - target).max(raised * 2), mtu_time }
+    CobaltSettings { target: raised, interval: (interval + raised - target).max(raised * 2), mtu_time }
 }
 
 /// Bytes of credit in a round for a host with `load` bulk flows; `noise` is uniform in 16 bits.
@@ -235,7 +235,7 @@ impl Cake {
             turn: 0,
             framing,
             ack_filter: params.ack_filter,
-            shared: Shared {
+            shared: SharedByTins {
                 hash: FlowHash::new(&mut rng),
                 collisions: Collisions::default(),
                 isolation: Isolation::new(params, &mut rng),

@@ -1,6 +1,6 @@
 //! A tin: queues for the flows of a class of traffic, served by DRR++, and its place in the shaper.
 
-use super::cobalt::{Settings, State};
+use super::cobalt::{CobaltSettings, CobaltState};
 use super::diffserv::Part;
 use super::longest::Longest;
 use super::ways::{self, Hosts, PLACES, Place};
@@ -23,7 +23,7 @@ const HOMES_KEPT: usize = 8192;
 pub(super) struct CakeFlow {
     pub(super) fifo: Fifo,
     pub(super) deficit: i64,
-    pub(super) cobalt: State,
+    pub(super) cobalt: CobaltState,
     source: u16,
     destination: u16,
     tuple: Tuple,
@@ -34,7 +34,7 @@ const _: () = assert!(size_of::<CakeFlow>() == 64);
 
 /// State that all tins share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedByTins {
     pub(super) isolation: Isolation,
     pub(super) hash: FlowHash,
     pub(super) collisions: Collisions,
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 /// The tin.
 #[derive(Clone)]
 pub(super) struct Tin {
-    pub(super) cobalt: Settings,
+    pub(super) cobalt: CobaltSettings,
     /// Credit of a round for one flow, in bytes.
     flow_quantum: u64,
     /// Its rate, up to which it goes first. `None` without a shaper.
@@ -78,7 +78,7 @@ pub(super) struct Tin {
 
 impl Tin {
     /// Without queues; these come with the first packet.
-    pub(super) fn new(cobalt: Settings, flow_quantum: u64, part: Part, rate: Option<Rate>) -> Self {
+    pub(super) fn new(cobalt: CobaltSettings, flow_quantum: u64, part: Part, rate: Option<Rate>) -> Self {
         Self {
             cobalt,
             flow_quantum,
@@ -105,7 +105,7 @@ impl Tin {
         let flow = CakeFlow {
             fifo: Fifo::EMPTY,
             deficit: 0,
-            cobalt: State::NEW,
+            cobalt: CobaltState::NEW,
             source: 0,
             destination: 0,
             tuple: Tuple::NONE,
@@ -127,7 +127,7 @@ impl Tin {
         first: Packet,
         count: u32,
         size: u64,
-        shared: &mut Shared,
+        shared: &mut SharedByTins,
         cx: &mut Context,
     ) -> usize {
         if self.flows.is_empty() {
@@ -156,7 +156,7 @@ impl Tin {
 
     /// The queue for `packet`.
     #[inline]
-    fn queue_for(&mut self, packet: &Packet, shared: &mut Shared, cx: &mut Context) -> usize {
+    fn queue_for(&mut self, packet: &Packet, shared: &mut SharedByTins, cx: &mut Context) -> usize {
         if !shared.isolation.flows {
             return 0;
         }
@@ -173,7 +173,7 @@ impl Tin {
         i
     }
 
-    fn find_place(&mut self, packet: &Packet, shared: &mut Shared, cx: &mut Context) -> usize {
+    fn find_place(&mut self, packet: &Packet, shared: &mut SharedByTins, cx: &mut Context) -> usize {
         let isolation = shared.isolation;
         let tuple = cx.tuple(packet);
         let hash = shared.hash.hash(tuple);
@@ -227,7 +227,7 @@ impl Tin {
 
     /// Credit of a round for queue `i`.
     #[inline]
-    fn round_credit(&mut self, i: usize, shared: &mut Shared) -> i64 {
+    fn round_credit(&mut self, i: usize, shared: &mut SharedByTins) -> i64 {
         let (flow, isolation) = (&self.flows[i], shared.isolation);
         let source = if isolation.sources { self.sources.bulk(flow.source) } else { 0 };
         let destination = if isolation.destinations { self.destinations.bulk(flow.destination) } else { 0 };
@@ -235,7 +235,7 @@ impl Tin {
     }
 
     /// Takes the packet at the head of queue `i` and puts it into `packet`. False: there is none.
-    pub(super) fn pop(&mut self, i: usize, packet: &mut Packet, shared: &mut Shared) -> bool {
+    pub(super) fn pop(&mut self, i: usize, packet: &mut Packet, shared: &mut SharedByTins) -> bool {
         shared.pool.pop_some(&mut self.flows[i].fifo, 1, packet)
     }
 
@@ -257,7 +257,7 @@ impl Tin {
     }
 
     /// A queue without credit gets some and goes to the end of the old rotation.
-    pub(super) fn renew(&mut self, i: usize, shared: &mut Shared) {
+    pub(super) fn renew(&mut self, i: usize, shared: &mut SharedByTins) {
         if self.sets[i] == Set::Sparse {
             if self.flows[i].fifo.is_empty() {
                 self.sets[i] = Set::SparseWait;

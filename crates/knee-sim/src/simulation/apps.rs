@@ -68,7 +68,7 @@ pub(super) struct Apps {
     /// How many flows there are: paths from this number on carry halves of connections.
     flows: u32,
     /// By flow; empty where none runs an application.
-    applications: Vec<Option<Box<Running>>>,
+    applications: Vec<Option<Box<RunningApp>>>,
     /// By number of the path, less that of flows.
     halves: Vec<Half>,
     /// True if all applications have independent connections, over TCP.
@@ -92,7 +92,7 @@ pub(super) struct Around<'a, O> {
 
 /// An application of a flow.
 #[derive(Clone)]
-struct Running {
+struct RunningApp {
     /// None while it is called.
     application: Option<Box<dyn Application>>,
     /// True if it sits where the flow's data goes to.
@@ -163,7 +163,7 @@ struct Connection {
     carried: [VecDeque<(u64, Reply)>; 2],
 }
 
-impl Running {
+impl RunningApp {
     /// Takes a half that is free now.
     fn take_free(&mut self, now: Time) -> Option<u32> {
         let Self { free, released, reused_at, .. } = self;
@@ -227,11 +227,11 @@ impl Apps {
         self.over_quic
     }
 
-    fn running(&self, flow: u32) -> Option<&Running> {
+    fn running(&self, flow: u32) -> Option<&RunningApp> {
         self.applications.get(flow as usize)?.as_deref()
     }
 
-    fn running_mut(&mut self, flow: u32) -> Option<&mut Running> {
+    fn running_mut(&mut self, flow: u32) -> Option<&mut RunningApp> {
         self.applications.get_mut(flow as usize)?.as_deref_mut()
     }
 
@@ -275,7 +275,7 @@ impl Apps {
         self.over_quic |= quic.is_some();
         self.independent &= traffic.has_independent_connections();
         self.applications.resize_with(spec.flows.len(), || None);
-        self.applications[i] = Some(Box::new(Running {
+        self.applications[i] = Some(Box::new(RunningApp {
             application: Some(application),
             pulls: flow.pulls(),
             connections: Slab::new(),

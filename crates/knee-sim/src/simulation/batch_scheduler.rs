@@ -30,7 +30,7 @@ use knee_net::spec::Change;
 use stages::Stages;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
-use visits::{BatchOutbox, Pending, Visitor};
+use visits::{BatchOutbox, BetweenVisits, Visitor};
 
 /// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
@@ -51,7 +51,7 @@ pub(super) struct BatchScheduler {
     /// The shortest delay of an ACK.
     min_ack_delay: Time,
     /// By path.
-    pending: Vec<Pending>,
+    pending: Vec<BetweenVisits>,
     /// Flows that have not started, the next one last.
     starts: Vec<u32>,
     /// Flows to be visited in this batch.
@@ -106,7 +106,7 @@ impl BatchScheduler {
             agenda,
             at: Time::ZERO,
             min_ack_delay,
-            pending: vec![Pending::NOTHING; flows as usize],
+            pending: vec![BetweenVisits::NOTHING; flows as usize],
             starts: starts.into_iter().map(|(_, i)| i).collect(),
             visits: Vec::new(),
             outbox: BatchOutbox::new(&stages),
@@ -156,7 +156,7 @@ impl BatchScheduler {
 
     /// Packets between links and receivers.
     pub(super) fn under_way(&self) -> u64 {
-        self.pending.iter().map(Pending::count_landed).sum::<u64>() + self.stages.under_way()
+        self.pending.iter().map(BetweenVisits::count_landed).sum::<u64>() + self.stages.under_way()
     }
 
     /// Loses packets that have crossed their last link.

@@ -35,7 +35,7 @@ pub const ENTRY: Entry = Entry {
     name: "rtc",
     about: "real-time video in datagrams: an encoder whose rate a controller sets",
     source: "SCReAMv2 (draft-ietf-ccwg-rfc8298bis-screamv2-01); draft-ietf-rmcat-gcc-02 and WebRTC's goog_cc",
-    params: Settings::DECLARED,
+    params: Params::DECLARED,
     tables: &[],
     required: &[],
     pulls: false,
@@ -44,7 +44,7 @@ pub const ENTRY: Entry = Entry {
     sockets: false,
     independent: |_| false,
     check,
-    load: |given| Some(Settings::from(&given.params).min_rate),
+    load: |given| Some(Params::from(&given.params).min_rate),
     make: Make::Source(|given, l4s, rng| Box::new(Rtc::new(&(&given.params).into(), l4s, rng))),
 };
 
@@ -70,7 +70,7 @@ choice! {
 
 params! {
     /// Its parameters.
-    struct Settings {
+    struct Params {
         /// what sets the encoder's rate
         controller: Control = Control::Scream, from "ours: the later of the two";
         /// rate of the encoder at the start
@@ -89,7 +89,7 @@ params! {
 }
 
 fn check(given: &Given) -> Result<(), Conflict> {
-    let Settings { min_rate: min, start_rate: start, max_rate: max, controller, reduce_jitter, threshold, .. } =
+    let Params { min_rate: min, start_rate: start, max_rate: max, controller, reduce_jitter, threshold, .. } =
         (&given.params).into();
     if reduce_jitter && !matches!(controller, Control::Scream) {
         let accepted = "expected it with the controller scream only".into();
@@ -262,16 +262,16 @@ struct Rtc {
 
 impl Rtc {
     /// A sender with these parameters and random numbers of its own; `l4s`: its packets are ECT(1).
-    fn new(settings: &Settings, l4s: bool, rng: Rng) -> Self {
+    fn new(params: &Params, l4s: bool, rng: Rng) -> Self {
         let rate = |rate: Rate| rate.as_bps() as f64;
-        let Settings { start_rate, min_rate, max_rate, reduce_jitter, .. } = *settings;
+        let Params { start_rate, min_rate, max_rate, reduce_jitter, .. } = *params;
         let rates = Rates { start: rate(start_rate), min: rate(min_rate), max: rate(max_rate) };
-        let (controller, reports): (Box<dyn Controller>, _) = match settings.controller {
+        let (controller, reports): (Box<dyn Controller>, _) = match params.controller {
             Control::Scream => (Box::new(Scream::new(rates, l4s, reduce_jitter)), scream::REPORTS),
-            Control::Gcc => (Box::new(Gcc::new(rates, settings.threshold)), gcc::REPORTS),
+            Control::Gcc => (Box::new(Gcc::new(rates, params.threshold)), gcc::REPORTS),
         };
         Self {
-            encoder: Encoder::new(settings.fps, rng),
+            encoder: Encoder::new(params.fps, rng),
             controller,
             reports,
             frame_at: None,

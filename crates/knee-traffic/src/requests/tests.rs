@@ -12,17 +12,17 @@ const FAST: Rate = Rate::from_mbps(100_000_000);
 struct PageSpec {
     size: Size,
     objects: Count,
-    settings: Settings,
+    params: Params,
 }
 
 fn page(objects: u32, connections: u64, tls: Tls) -> PageSpec {
-    let settings = Settings { request: Bytes(300), connections, persistent: true, tls, ..Settings::default() };
-    PageSpec { size: Size::Fixed(10_000), objects: Count::Fixed(objects), settings }
+    let params = Params { request: Bytes(300), connections, persistent: true, tls, ..Params::default() };
+    PageSpec { size: Size::Fixed(10_000), objects: Count::Fixed(objects), params }
 }
 
-fn requests(pages: &Pages, PageSpec { size, objects, settings }: PageSpec, number: Option<u64>, seed: u64) -> Requests {
-    let settings = Settings { number: number.unwrap_or(settings.number), ..settings };
-    Requests::new(pages, size, objects, settings, Rng::stream(seed, "requests"))
+fn requests(pages: &Pages, PageSpec { size, objects, params }: PageSpec, number: Option<u64>, seed: u64) -> Requests {
+    let params = Params { number: number.unwrap_or(params.number), ..params };
+    Requests::new(pages, size, objects, params, Rng::stream(seed, "requests"))
 }
 
 fn run(pages: &Pages, spec: PageSpec, number: Option<u64>, stop: Option<Time>) -> Ideal {
@@ -76,7 +76,7 @@ fn every_step_is_on_record() {
 fn objects_that_come_together_are_asked_for_together() {
     for connections in [1, 3, 8, 20] {
         let mut spec = page(8, connections, Tls::None);
-        spec.settings.together = true;
+        spec.params.together = true;
         let net = run(&Pages::Closed(0, false), spec, Some(3), None);
         let pages = net.of(What::Page);
         let rounds = 8_u64.div_ceil(connections);
@@ -109,7 +109,7 @@ fn the_first_object_comes_alone_and_a_page_has_at_most_its_connections() {
 fn connections_stay_or_go_from_page_to_page() {
     let times = |persistent| {
         let mut spec = page(1, 6, Tls::V13);
-        spec.settings.persistent = persistent;
+        spec.params.persistent = persistent;
         let net = run(&ONE, spec, Some(3), None);
         (net.opened(), millis(&net, What::Page))
     };
@@ -132,7 +132,7 @@ fn a_closed_loop_thinks_after_each_page() {
 fn users_of_an_open_loop_do_not_wait_for_each_other() {
     let open = Pages::Open(Arrivals::Periodic(100.0));
     let mut spec = page(1, 4, Tls::None);
-    spec.settings.service = Time::from_secs(1);
+    spec.params.service = Time::from_secs(1);
     let net = run(&open, spec, Some(50), None);
     assert_eq!((net.opened(), net.most_open), (50, 50));
     assert_eq!(millis(&net, What::Page), [1_040; 50]);

@@ -4,12 +4,12 @@ use crate::testing::Ideal;
 const RTT: Time = Time::from_millis(40);
 const LADDER: [u64; 6] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000];
 
-fn spec(algorithm: Algorithm) -> Settings {
+fn spec(algorithm: Algorithm) -> Params {
     let (segment, buffer) = (Time::from_secs(4), Time::from_secs(240));
-    Settings { segment, buffer, algorithm, length: Time::MAX }
+    Params { segment, buffer, algorithm, length: Time::MAX }
 }
 
-fn run(spec: Settings, link: u64, stop: Option<u64>) -> Ideal {
+fn run(spec: Params, link: u64, stop: Option<u64>) -> Ideal {
     let mut net = Ideal::new(RTT, Rate::from_bps(link));
     net.run(&mut Video::new(LADDER.to_vec(), spec), stop.map(Time::from_secs));
     net
@@ -40,7 +40,7 @@ fn bba_follows_its_map_with_hand_worked_numbers() {
 #[test]
 fn bba_comes_to_the_greatest_bitrate_with_every_buffer() {
     for seconds in 8..=240 {
-        let spec = Settings { buffer: Time::from_secs(seconds), ..spec(Algorithm::Bba) };
+        let spec = Params { buffer: Time::from_secs(seconds), ..spec(Algorithm::Bba) };
         assert_eq!(buffer_based(&LADDER, spec, 0, spec.buffer - spec.segment), 5);
         assert_eq!(buffer_based(&LADDER, spec, 5, Time::ZERO), 0);
         let net = run(spec, 100_000_000, Some(2_000));
@@ -114,7 +114,7 @@ fn a_link_below_the_least_bitrate_stalls_for_the_time_that_it_lacks() {
 #[test]
 fn a_full_buffer_makes_it_wait_for_room() {
     let buffer = Time::from_secs(20);
-    let net = run(Settings { buffer, ..spec(Algorithm::Rate) }, 100_000_000, Some(100));
+    let net = run(Params { buffer, ..spec(Algorithm::Rate) }, 100_000_000, Some(100));
     let asked: Vec<Time> = net.exchanges.iter().map(|(at, ..)| *at).collect();
     // Five segments fill it; then one each 4 s.
     assert!(asked[4] < Time::from_secs(2));
@@ -129,13 +129,13 @@ fn a_full_buffer_makes_it_wait_for_room() {
 #[test]
 fn a_finite_video_has_its_length_and_ends() {
     let length = Time::from_secs(30);
-    let net = run(Settings { length, ..spec(Algorithm::Rate) }, 10_000_000, None);
+    let net = run(Params { length, ..spec(Algorithm::Rate) }, 10_000_000, None);
     let segments = net.of(What::Segment);
     assert_eq!((segments.len(), net.opened(), net.of(What::Stall).len()), (8, 1, 0));
     // Seven of 4 s and one of 2 s.
     assert_eq!(segments.iter().map(|c| c.bytes * 8 / c.value as u64).collect::<Vec<_>>(), [4, 4, 4, 4, 4, 4, 4, 2]);
     // Its end is no stall, even if the flow stops long after.
-    let net = run(Settings { length, ..spec(Algorithm::Rate) }, 10_000_000, Some(100));
+    let net = run(Params { length, ..spec(Algorithm::Rate) }, 10_000_000, Some(100));
     assert_eq!(net.of(What::Stall), []);
 }
 

@@ -172,14 +172,14 @@ fn access(params: &knee_core::Params, rate: Rate) -> Time {
 
 /// A frame that was sent and is not done with.
 #[derive(Clone)]
-struct Pending {
+struct SentFrame {
     frame: Frame,
     tries: u64,
     received: bool,
 }
 
 #[derive(Clone)]
-enum Phase {
+enum FunctionState {
     /// Nothing to send.
     Idle,
     /// The next aggregate waits for its turn.
@@ -195,11 +195,11 @@ struct Function {
     station: usize,
     /// Its category, where there are any.
     category: Option<u8>,
-    phase: Phase,
+    phase: FunctionState,
     /// When the channel is free after what it sends.
     free: Time,
     /// Frames sent and not acknowledged, in order, and those behind them that were.
-    window: VecDeque<Pending>,
+    window: VecDeque<SentFrame>,
     /// Length of an aggregate at the most.
     max_airtime: Time,
 }
@@ -220,7 +220,7 @@ impl Function {
         if self.window.is_empty()
             && let Some(frame) = self.take(port)
         {
-            self.window.push_back(Pending { frame, tries: 0, received: false });
+            self.window.push_back(SentFrame { frame, tries: 0, received: false });
         }
         !self.window.is_empty()
     }
@@ -278,7 +278,7 @@ impl Wifi {
         let function = |(i, (category, _, max_airtime)): (usize, (Option<u8>, Contention, Time))| Function {
             station: first + i,
             category,
-            phase: Phase::Idle,
+            phase: FunctionState::Idle,
             free: Time::ZERO,
             window: VecDeque::new(),
             max_airtime,
@@ -344,7 +344,7 @@ impl Wifi {
         {
             let Some(frame) = self.functions[f].take(port) else { break };
             bytes += self.air_bytes(&frame);
-            self.functions[f].window.push_back(Pending { frame, tries: 0, received: false });
+            self.functions[f].window.push_back(SentFrame { frame, tries: 0, received: false });
             (frames, sent) = (frames + 1, sent + 1);
         }
         (bytes, if frames == 0 { 0 } else { sent })
@@ -387,28 +387,28 @@ impl Wifi {
         let Function { station, phase, free, .. } = &self.functions[f];
         let (station, free) = (*station, *free);
         match phase {
-            Phase::Contending => {
+            FunctionState::Contending => {
                 let collides = match self.air.with(|air| air.claim(station, now)) {
                     Access::Later(at) => return at,
                     Access::Now { collides } => collides,
                 };
                 if let Some(free) = self.send(f, now, collides, port) {
-                    self.functions[f].phase = Phase::Sending;
+                    self.functions[f].phase = FunctionState::Sending;
                     return free;
                 }
                 self.air.with(|air| air.withdraw(station));
-                self.functions[f].phase = Phase::Idle;
+                self.functions[f].phase = FunctionState::Idle;
                 return Time::MAX;
             }
-            Phase::Sending if now < free => return free,
-            Phase::Sending | Phase::Idle => {}
+            FunctionState::Sending if now < free => return free,
+            FunctionState::Sending | FunctionState::Idle => {}
         }
         let function = &mut self.functions[f];
         if !function.has_some(port) {
-            function.phase = Phase::Idle;
+            function.phase = FunctionState::Idle;
             return Time::MAX;
         }
-        function.phase = Phase::Contending;
+        function.phase = FunctionState::Contending;
         self.air.with(|air| air.contend(station, now))
     }
 }

@@ -6,7 +6,7 @@
 //! the order of time. Connections that they open come to the end of the batch, too, before links are gone through.
 
 use super::visits::BatchOutbox;
-use super::{BatchScheduler, Pending};
+use super::{BatchScheduler, BetweenVisits};
 use crate::simulation::apps::{Action, Apps};
 use crate::simulation::model::Model;
 use knee_core::Time;
@@ -82,7 +82,7 @@ impl BatchScheduler {
                 continue;
             }
             if let Some((half, _)) = model.carry_out(flow, action, tie_break, &mut self.outbox) {
-                self.pending.resize(model.hosts.len() as usize, Pending::NOTHING);
+                self.pending.resize(model.hosts.len() as usize, BetweenVisits::NOTHING);
                 self.visit(model, half, None, Some(limit));
             }
         }

@@ -4,7 +4,7 @@
 //! A packet that has crossed its last link waits here ([`Stage::landing`]) until the batch begins by which it lands;
 //! then [`Stages::distribute`] sorts what has landed by path.
 
-use super::visits::Pending;
+use super::visits::BetweenVisits;
 use crate::simulation::model::Model;
 use crate::simulation::obstacle::Obstacle;
 use knee_core::convert::index_u32;
@@ -63,8 +63,8 @@ impl Way {
     }
 }
 
-/// Data that has crossed its last link, path by path ([`Pending::landed`]), each path's in the order of time, until its
-/// receiver takes it.
+/// Data that has crossed its last link, path by path ([`BetweenVisits::landed`]), each path's in the order of time,
+/// until its receiver takes it.
 #[derive(Clone, Default)]
 pub(super) struct Landed {
     /// Each at the time at which it lands.
@@ -256,7 +256,7 @@ impl Stages {
 
     /// Sorts what lands up to `until` by path; gives how many packets that is. Call it when receivers have taken all
     /// that landed, since it lays out their ranges anew, or again for a time by which nothing new lands.
-    pub(super) fn distribute(&mut self, pending: &mut [Pending], until: Time) -> usize {
+    pub(super) fn distribute(&mut self, pending: &mut [BetweenVisits], until: Time) -> usize {
         let Self { in_order, landed: Landed { packets, places, counts }, arrivals_coincide, .. } = self;
         counts.clear();
         counts.extend(in_order.iter().map(|stage| {
@@ -277,7 +277,7 @@ impl Stages {
         // The ranges now follow each other in the order of paths; each is empty at first, and its end moves on with
         // every packet put there below.
         let mut from = 0;
-        for Pending { landed: (next, end), .. } in &mut *pending {
+        for BetweenVisits { landed: (next, end), .. } in &mut *pending {
             let count = *end - *next;
             (*next, *end) = (from, from);
             from += count;

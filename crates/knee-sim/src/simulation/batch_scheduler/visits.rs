@@ -3,7 +3,7 @@
 //! A visit lets the receiver take what has landed, the packets that have reached it since the last visit
 //! ([`Visit::run_receiver`]); its ACKs go to an [`AckQueue`].
 //! Then the sender takes the ACKs that have arrived ([`Visit::run_sender`]); what it sends goes to the arrivals at the
-//! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`Pending`].
+//! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`BetweenVisits`].
 
 use super::applications::DueActions;
 use super::stages::{Stages, Way};
@@ -30,7 +30,7 @@ pub(super) struct Visitor<'a> {
     pub(super) paths: &'a [FlowPath],
     pub(super) stages: &'a Stages,
     /// By path.
-    pub(super) pending: &'a mut [Pending],
+    pub(super) pending: &'a mut [BetweenVisits],
     pub(super) outbox: &'a mut BatchOutbox,
     /// The interval that ends with this batch's beginning, if one does, and the records of the flows.
     pub(super) sample: Option<(Interval, &'a mut [FlowRecord])>,
@@ -282,7 +282,7 @@ impl BatchOutbox {
 
 /// Packets that wait for the receiver of a path between two visits, and ACKs that wait for its sender.
 #[derive(Clone)]
-pub(super) struct Pending {
+pub(super) struct BetweenVisits {
     /// When it has something to do, at the earliest, apart from taking what has landed.
     pub(super) due: Time,
     /// The range of [`super::stages::Landed::packets`] that its receiver has not taken.
@@ -293,7 +293,7 @@ pub(super) struct Pending {
     last_arrival: Time,
 }
 
-impl Pending {
+impl BetweenVisits {
     /// Nothing waits: the flow has not started.
     pub(super) const NOTHING: Self =
         Self { due: Time::MAX, landed: (0, 0), acks: Vec::new(), last_arrival: Time::ZERO };
@@ -352,7 +352,7 @@ pub(super) struct AckQueue {
 impl AckQueue {
     /// A visit begins: takes what is in flight from `pending`.
     #[inline]
-    pub(super) fn load(&mut self, pending: &mut Pending) {
+    pub(super) fn load(&mut self, pending: &mut BetweenVisits) {
         self.last_arrival = pending.last_arrival;
         self.before = pending.acks.len();
         if self.before > 0 {
@@ -362,7 +362,7 @@ impl AckQueue {
 
     /// A visit ends: leaves what has not arrived in `pending`.
     #[inline]
-    pub(super) fn store(&mut self, pending: &mut Pending) {
+    pub(super) fn store(&mut self, pending: &mut BetweenVisits) {
         pending.last_arrival = self.last_arrival;
         self.acks.drain(..self.taken);
         if self.before > 0 {
@@ -431,7 +431,7 @@ mod tests {
         fn acks_arrive_once_at_their_time_in_order(
             visits in prop::collection::vec((1u64..50, prop::collection::vec((0u64..5, 1u64..5, 0u64..3), 0..8)), 1..12)
         ) {
-            let (mut queue, mut pending) = (AckQueue::default(), Pending::NOTHING);
+            let (mut queue, mut pending) = (AckQueue::default(), BetweenVisits::NOTHING);
             // Time, tie-break key and number of those in flight.
             let mut expected: Vec<(Time, u64, u32)> = Vec::new();
             let (mut now, mut until, mut sent) = (Time::ZERO, Time::ZERO, 0);

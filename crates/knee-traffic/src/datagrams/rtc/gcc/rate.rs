@@ -22,7 +22,7 @@ const VARIANCES: (f64, f64) = (0.4, 2.5);
 
 /// State of the delay-based controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RateState {
     Hold,
     Increase,
 }
@@ -61,7 +61,7 @@ impl Capacity {
 pub(super) struct RateControl {
     rates: Rates,
     rate: f64,
-    state: State,
+    state: RateState,
     capacity: Capacity,
     /// When the rate was last changed, s.
     changed: Option<f64>,
@@ -79,7 +79,7 @@ fn near_capacity_slope(rate: f64, rtt: f64) -> f64 {
 
 impl RateControl {
     pub(super) fn new(rates: Rates) -> Self {
-        let (state, capacity) = (State::Hold, Capacity::default());
+        let (state, capacity) = (RateState::Hold, Capacity::default());
         Self { rates, rate: rates.start, state, capacity, changed: None, throughput: rates.start }
     }
 
@@ -99,7 +99,7 @@ impl RateControl {
             (Signal::Overuse, None) => self.set(self.rate / 2.0, now),
             (Signal::Overuse, Some(throughput)) => self.decrease(throughput, now),
             (Signal::Normal, _) => self.increase(throughput, rtt, now),
-            (Signal::Underuse, _) => self.state = State::Hold,
+            (Signal::Underuse, _) => self.state = RateState::Hold,
         }
         self.throughput = throughput.unwrap_or(self.throughput);
         self.rate = self.rates.limit(self.rate);
@@ -123,13 +123,13 @@ impl RateControl {
         self.capacity.check(throughput, true);
         self.capacity.on_overuse(throughput);
         // The pipe empties first.
-        self.state = State::Hold;
+        self.state = RateState::Hold;
         self.set(rate.min(self.rate), now);
     }
 
     fn increase(&mut self, throughput: Option<f64>, rtt: f64, now: f64) {
-        if self.state == State::Hold {
-            (self.state, self.changed) = (State::Increase, Some(now));
+        if self.state == RateState::Hold {
+            (self.state, self.changed) = (RateState::Increase, Some(now));
         }
         let throughput = throughput.unwrap_or(self.throughput);
         self.capacity.check(throughput, false);
