@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = re.compile(r"(What|Of|Those|That|Whether|Which|The same)\b")
 #: The most of 1,000 doc comments that may begin so.
-LIMIT = 15
+LIMIT = 5
 TEXT = re.compile(r"\s*//[/!](?!/)\s*(?P<text>\S.*)")
 
 

@@ -16,7 +16,7 @@ pub const ACK_SIZE: u16 = 52;
 pub struct Packet {
     /// When it arrived at the queue that it is in, or was in last; before the first, when its end sent it.
     pub at: Time,
-    /// What it carries.
+    /// Its contents: a segment, an ACK, or its owner's key.
     pub payload: Payload,
     /// Number of its path: a flow's, or behind those that of half a connection.
     pub flow: u32,

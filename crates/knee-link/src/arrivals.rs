@@ -180,7 +180,7 @@ impl Arrivals {
     }
 }
 
-/// Which of two comes first: their tie-break keys are looked up only where they come at one time.
+/// Orders two arrivals. Their tie-break keys are looked up only if they come at one time.
 #[inline]
 fn precedes(a: Key, b: Key, tie_breaks: &[TieBreak]) -> Ordering {
     if a.after() == b.after() { (tie_breaks[a.index()].1, a).cmp(&(tie_breaks[b.index()].1, b)) } else { a.cmp(&b) }

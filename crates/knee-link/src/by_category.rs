@@ -10,7 +10,7 @@ pub struct ByCategory {
     queues: Vec<Box<dyn DynQueue>>,
     /// The category of a codepoint, an index of the queues.
     category: fn(u8) -> u8,
-    /// Those that have last given no packet.
+    /// For each queue, true if it gave no packet when it was last asked.
     empty: Vec<bool>,
     /// When one was last asked for a packet.
     asked: Time,

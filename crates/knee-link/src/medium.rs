@@ -101,7 +101,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Those that are still to be sent at `now`.
+    /// The bits that are still to be sent at `now`.
     pub(crate) fn rest(&self, now: Time) -> u128 {
         if now >= self.until || self.bits == 0 {
             return 0;

@@ -61,7 +61,7 @@ pub struct RecordedRate {
     rates: Recorded<u64>,
     /// The position at each of the times of `rates`, within a round.
     before: Box<[u128]>,
-    /// That at the end of a round.
+    /// The position at the end of a round.
     whole: u128,
     /// Some value holds for less than a millisecond.
     is_fine: bool,

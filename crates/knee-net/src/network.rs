@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 /// The links of a path, there and back.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Those that data crosses.
+    /// The links that data crosses.
     pub data: Vec<u32>,
-    /// Those that ACKs cross.
+    /// The links that ACKs cross.
     pub acks: Vec<u32>,
 }
 
@@ -65,7 +65,7 @@ pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
 pub struct Network {
     /// All forward directions of links, then the reverse ones that queue: a link's number is its index here.
     pub directions: Vec<Direction>,
-    /// Those behind links, then those at the end of ACKs' paths.
+    /// The pipes behind links, then the pipes at the end of ACKs' paths.
     pub pipes: Vec<Pipe>,
     /// How many pipes lie behind links.
     hop_pipes: u32,

@@ -253,7 +253,7 @@ pub struct LinkFigures {
     pub queue_delay_p99_ms: Option<f64>,
     pub queue_delay_max_ms: Option<f64>,
     pub drops: u64,
-    /// Those of them that the receivers of flows sent: ACKs, echoes and reports.
+    /// Drops of packets that the receivers of flows sent: ACKs, echoes and reports.
     pub ack_drops: u64,
     pub marks: u64,
 }

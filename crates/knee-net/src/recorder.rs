@@ -9,7 +9,7 @@ use crate::spec::{ChangeSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Packet, Time};
 
-/// What the recorder asks of the ends of flows, and tells them: drops, and the stop of a flow.
+/// The ends of flows, as the recorder sees them: it asks for counts, and reports drops and the stop of a flow.
 pub trait Counts {
     /// Counts of flow `i` up to now.
     fn counts(&mut self, i: u32, now: Time) -> FlowCounts;
@@ -70,7 +70,7 @@ impl Recorder {
         }
     }
 
-    /// The same recorder; none where rows have been spooled.
+    /// A copy of the recorder; none if rows have been spooled.
     pub fn copied(&self) -> Option<Self> {
         let Self { record, interval, changes, warmup, end, flows } = self;
         let (interval, warmup, end, flows) = (*interval, *warmup, *end, *flows);

@@ -98,7 +98,7 @@ impl Default for TcpSpec {
 pub struct QuicSpec {
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
-    /// The same of one stream.
+    /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
     pub stream_receive_window: Option<u64>,
     /// Bytes of UDP payload of a full datagram at the start.
     pub initial_mtu: u16,
@@ -465,7 +465,7 @@ pub enum EcnSpec {
     Off,
     /// ECT(0), with the feedback that the algorithm asks for.
     On,
-    /// The same with accurate feedback.
+    /// ECT(0) and accurate feedback.
     Accurate,
     /// ECT(1) (RFC 9331) and accurate feedback.
     L4s,

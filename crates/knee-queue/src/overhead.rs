@@ -1,4 +1,4 @@
-//! What queues count of a packet's bytes.
+//! The bytes that queues count for a packet.
 
 use crate::Init;
 use knee_core::Packet;
@@ -9,7 +9,7 @@ use knee_core::packet::MTU;
 pub(crate) struct Overhead(u64);
 
 impl Overhead {
-    /// That of the link of `init`.
+    /// The overhead of the link of `init`.
     pub(crate) fn of(init: &Init) -> Self {
         Self(u64::from(init.overhead))
     }

@@ -33,7 +33,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(SHOWN - 3).chain("...".chars()).collect()
 }
 
-/// Whether text is one line of characters that can be seen, as Python's `str.isprintable` says.
+/// Returns true if text is one line of characters that can be seen, as Python's `str.isprintable` does.
 pub(crate) fn is_printable(text: &str) -> bool {
     // Behind a letter, so that a mark that joins it is not escaped.
     let seen = |c: char| matches!(c, '"' | '\'' | '\\') || format!("a{c}").escape_debug().nth(1) == Some(c);

@@ -77,7 +77,7 @@ lasts = "4 s"
 pacing = "on"
 "#;
 
-/// What is sent, with its parameters in one order.
+/// The flow as text, with its parameters in one order.
 fn shown_flow(mut flow: FlowSpec) -> String {
     let params: Option<ParamsSpec> =
         flow.cc_params.take().map(|raw| serde_json::from_str(raw.get()).expect("parameters"));

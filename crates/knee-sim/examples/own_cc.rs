@@ -55,7 +55,7 @@ impl CongestionControl for Mimd {
     }
 }
 
-/// What `knee` makes of a scenario file, with the quantities in ns, bit/s and bytes.
+/// The specification that `knee` makes from a scenario file, with the quantities in ns, bit/s and bytes.
 const SCENARIO: &str = r#"{
     "duration": 30000000000, "seed": 1, "warmup": 0, "interval": 100000000,
     "links": [{

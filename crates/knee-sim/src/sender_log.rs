@@ -251,7 +251,7 @@ fn metrics(sender: &Sender) -> MetricsUpdated {
     }
 }
 
-/// Those of `now` that differ from `before`, if any do.
+/// The metrics of `now` that differ from `before`, if any do.
 fn changes(before: &MetricsUpdated, now: &MetricsUpdated) -> Option<MetricsUpdated> {
     fn new<T: PartialEq + Copy>(before: Option<T>, now: Option<T>) -> Option<T> {
         now.filter(|_| now != before)

@@ -173,7 +173,7 @@ fn a_run_in_stretches_gives_the_same_bits() {
     );
 }
 
-/// What flows send in a batch is put together in the order in which one thread would have sent it.
+/// The packets of a batch are joined in the order in which one thread would have sent them.
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let divided = AtomicU32::new(0);

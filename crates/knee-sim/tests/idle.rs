@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 struct Path {
     rate: u64,
     rtt: u64,
-    /// What the buffer holds, and a burst brings, as what is in flight on the path.
+    /// Sizes of the buffer and of a burst, in units of what is in flight on the path.
     buffer: f64,
     burst: f64,
     /// From the last acknowledgement of a burst to the next one, ns.

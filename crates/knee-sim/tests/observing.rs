@@ -6,7 +6,7 @@ use knee_sim::{Output, Rows, Simulation};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What a run gives of its first `flows` flows, each figure by itself, beside the time series.
+/// The figures of the first `flows` flows of a run, one by one, without the time series.
 fn figures((output, rows): &(Output, Rows), flows: usize) -> Vec<String> {
     let links = output.links.iter().filter(|link| !link.link.starts_with("elsewhere"));
     let link_name = |i: i32| usize::try_from(i).ok().map(|i| &output.links[i].link);

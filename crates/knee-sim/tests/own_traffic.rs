@@ -27,7 +27,7 @@ static UPLOADS: Entry = Entry {
         Box::new(Uploads { settings, sizes, rng, running: BTreeMap::new(), stopped: false })
     }),
 };
-/// The same, which does not say that its connections are independent.
+/// `UPLOADS` without the promise that its connections are independent.
 static CAUTIOUS: Entry = Entry { name: "cautious", independent: |_| false, ..UPLOADS };
 
 params! {

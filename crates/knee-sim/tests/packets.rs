@@ -1,5 +1,5 @@
-//! What a capture on the senders' machines shows, in random networks: handshakes, segments, ACKs and timers follow the
-//! RFCs, nothing is known before an ACK can have said it, and what is counted is what was seen.
+//! Captures on the senders' machines, in random networks: handshakes, segments, ACKs and timers follow the RFCs,
+//! nothing is known before an ACK can have said it, and the counts equal what was seen.
 
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
@@ -50,7 +50,7 @@ fn captured(spec: &Value) -> (Output, Rows, Capture) {
     (output, rows, seen)
 }
 
-/// What is to hold of a flow.
+/// A flow and what is to hold of it.
 struct Flow<'a> {
     spec: &'a Value,
     base_rtt: Time,
@@ -291,10 +291,10 @@ fn marks_are_echoed_and_answered() {
     assert!(echoes > 5 * reductions, "{echoes} echoes");
 }
 
-/// What is seen of the sender of an application's connection.
+/// The sender of an application's connection, as the capture shows it.
 #[derive(Default)]
 struct Answers {
-    /// Whether it has reduced its window, and has not said so.
+    /// True if it has reduced its window and has not said so.
     owes: bool,
     reduces: bool,
     reductions: u32,

@@ -9,7 +9,7 @@ use knee_tcp::sender::AckInfo;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// What a sender sends and gets: when, whether it is sent, its size and its flags.
+/// Packets that a sender sends and gets: the time, true if it is sent, its size and its flags.
 type Seen = Arc<Mutex<Vec<(Time, bool, u16, u8)>>>;
 
 struct Watch(Seen);
@@ -91,7 +91,7 @@ fn the_mean_window_is_the_rate_times_the_round_trip() {
     assert!((window / in_flight - 1.0).abs() < 0.05, "{window}, not {in_flight}");
 }
 
-/// What had been sent by then may have to be sent again, and ACKs come for some round trips.
+/// Data sent by then may have to be sent again, and ACKs come for some round trips.
 #[test]
 fn a_flow_that_stops_sends_no_new_data() {
     let mut flow = flow("reno", 40 * MS, 0, S);
@@ -120,7 +120,7 @@ fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
     }
 }
 
-/// What is lost is what the link dropped, sent again in other packets; no byte is counted twice.
+/// Lost packets are those that the link dropped; their data is sent again in others, and no byte is counted twice.
 #[test]
 fn a_transfer_is_counted_to_the_byte_and_its_losses_are_the_drops() {
     for bytes in [1u64, 1200, 100_000, 5_000_000] {

@@ -1,4 +1,4 @@
-//! What senders make of receivers that misbehave, as Linux's do (Savage et al., CCR 1999).
+//! Senders before receivers that misbehave, as Linux's do (Savage et al., CCR 1999).
 
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
@@ -40,7 +40,7 @@ fn figures(spec: &Value) -> Value {
     serde_json::to_value(run(spec).0).unwrap()
 }
 
-/// What makes a connection grow as often as it is told of an ACK, whatever that acknowledges.
+/// An algorithm that grows with each ACK, whatever that acknowledges.
 #[derive(Clone)]
 struct CountsAcks(u32);
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 /// The record separator of JSON text sequences (RFC 7464, 2.2).
 const SEPARATOR: u8 = 0x1e;
 
-/// What was written to a file.
+/// A file in memory.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -29,7 +29,7 @@ impl Write for Sink {
     }
 }
 
-/// What a tap sees, in order.
+/// An event that a tap sees.
 #[derive(Clone, Debug)]
 enum Seen {
     /// A data packet's segment and bytes.
@@ -129,8 +129,8 @@ impl Logged {
         Self { output, rows, records: names.iter().map(records).collect(), seen }
     }
 
-    /// What the tap saw of one connection's data, as the events that a log has of it: a name and what it says. Losses,
-    /// which only the sender knows, are left out.
+    /// The events that a log should have of one connection, by what the tap saw: each a time, a name and its data.
+    /// Losses, which only the sender knows, are left out.
     fn expected(&self, id: ConnectionId) -> Vec<(f64, &'static str, Value)> {
         let (mut sent, mut acks, mut open, mut metrics) = (0u64, 0u64, BTreeMap::new(), Map::new());
         let mut events = Vec::new();

@@ -52,7 +52,7 @@ fn steered(spec: &Value, i: usize, plan: &Plan) -> (String, Vec<u8>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// What was trained is what runs.
+    /// The policy that runs is the network that was trained.
     #[test]
     fn a_policy_gives_the_bits_of_its_network_steering_from_outside(
         spec in any_network(), seed: u64, rate: bool, per_rtt: bool, aurora: bool

@@ -63,7 +63,7 @@ fn side(rng: &mut Rng) -> (String, u64) {
     (text, rate)
 }
 
-/// What the simulator sends on another path.
+/// A flow of the simulator on another path.
 fn background(rng: &mut Rng) -> String {
     let cc = one_of(rng, &["cubic", "reno", "bbr", "bbr3", "dctcp", "vegas"]);
     let mut text = format!(
@@ -179,7 +179,7 @@ impl Tap for Noting {
 /// delivered, packets sent and lost.
 type Figures = Vec<(u64, u64, u64)>;
 
-/// Whether the flows of the simulator's last to the end: packets sent by others are counted up to their own.
+/// For each flow of the simulator, true if it lasts to the end: packets of others are counted up to their own.
 fn endless(scenario: &Scenario, senders: &[Sender]) -> impl Iterator<Item = bool> {
     let own = scenario.flows.iter().skip(senders.len()).flatten();
     own.map(|flow| flow.bytes.is_none() && flow.stop >= DURATION.as_nanos())

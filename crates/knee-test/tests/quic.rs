@@ -1,4 +1,4 @@
-//! What each QUIC stack does unmodified over a network, in virtual time.
+//! Each QUIC stack, unmodified, over a network in virtual time.
 
 use knee_net::spec::{EcnSpec, FlowSpec, QuicSpec, Spec, TcpSpec, Transport};
 use knee_sim::Simulation;

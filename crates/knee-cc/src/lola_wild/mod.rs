@@ -211,7 +211,7 @@ struct Wild {
     /// Mean RTT in 1/64 us, over about 64 samples.
     rtt_mean: u64,
     start: Recent,
-    /// Whether slow start has ended once since the start or a timeout.
+    /// True if slow start has ended since the start or a timeout.
     known: bool,
     rate: Rate,
     cubic: Cubic,
@@ -411,7 +411,7 @@ impl Wild {
         self.drain = None;
     }
 
-    /// Whether this reduction without effect is one of enough at the same RTT.
+    /// Returns true if this reduction without effect makes enough of them at the same RTT.
     const fn stays_silent(&mut self, tolerance: u64) -> bool {
         let (count, first) = self.silent;
         let same = count == 0 || self.rtt_now.abs_diff(first) <= tolerance;

@@ -88,7 +88,7 @@ params! {
     }
 }
 
-/// Those of `nr`.
+/// The parameters of `nr`.
 const NR_PARAMS: [Param; Params::DECLARED.len()] = with_defaults(
     Params::DECLARED,
     &[

@@ -59,7 +59,7 @@ params! {
     }
 }
 
-/// Those of `docsis-lld`.
+/// The parameters of `docsis-lld`.
 const LOW_LATENCY: [Param; Params::DECLARED.len()] = with_defaults(
     Params::DECLARED,
     &[

@@ -118,7 +118,7 @@ impl Bench {
         self.arrive_in(0, at, count);
     }
 
-    /// The same, of an access category.
+    /// So many packets of an access category come at a time, which is not before those of the calls before.
     pub fn arrive_in(&mut self, category: u8, at: Time, count: u64) {
         self.comes.push_back((at, count, category));
     }

@@ -17,7 +17,7 @@ pub struct DatagramCounts {
     pub marked: u64,
     /// Datagrams that were dropped, and of which later ones have arrived.
     pub lost: u64,
-    /// Those that arrived, and their jitter.
+    /// Datagrams that arrived, and their jitter.
     pub reception: Reception,
 }
 
@@ -27,7 +27,7 @@ pub struct DatagramWatch {
     /// One-way delays of the interval, since they were last folded, and those before in the interval.
     delay: Spread,
     before: Spread,
-    /// Those of the figures' window.
+    /// Delays since the figures began.
     pub delays: Histogram,
     /// Counts when the figures began. `None` if they have not.
     from: Option<DatagramCounts>,

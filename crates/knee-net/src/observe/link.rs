@@ -19,7 +19,7 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
-    /// Those of `link` up to `now`.
+    /// The counts of `link` up to `now`.
     pub fn of(link: &Link, now: Time) -> Self {
         Self { load: link.load(now), drops: link.counters().drops, marks: link.marks() }
     }
@@ -41,7 +41,7 @@ pub struct LinkWatch {
     pub delay: Histogram,
     /// Queueing delays of the interval.
     pub interval: Spread,
-    /// Those of the interval from before the figures began.
+    /// Queueing delays of the interval from before the figures began.
     pub before: Spread,
     /// Counts when the figures began; none before that.
     pub from: Option<LinkCounts>,
@@ -87,7 +87,7 @@ impl Default for LinkWatch {
 }
 
 impl LinkWatch {
-    /// That of a link before anything has happened. A token bucket starts full.
+    /// The watch of a link before anything has happened. A token bucket starts full.
     pub fn of(link: &Link) -> Self {
         let mut watch = Self::default();
         watch.last.load.saved = link.load(Time::ZERO).saved;

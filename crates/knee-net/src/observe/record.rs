@@ -97,7 +97,7 @@ impl Record {
         }
     }
 
-    /// The same record; none where rows have been spooled.
+    /// A copy of the record; none if rows have been spooled.
     pub fn copied(&self) -> Option<Self> {
         let Self { flows, rows, sampled_at, window, common } = self;
         let (sampled_at, common) = (*sampled_at, *common);

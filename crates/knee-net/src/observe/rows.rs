@@ -36,7 +36,7 @@ impl Rows {
         self.spool = Some(spool);
     }
 
-    /// The same rows in memory; none where some have been spooled.
+    /// A copy of the rows; none if some have been spooled.
     pub fn copied(&self) -> Option<Self> {
         let Self { samples, links, events, completions, delays, distributions, spool, event_names, .. } = self;
         spool.is_none().then(|| Self {

@@ -98,21 +98,21 @@ impl Dumbbell {
     }
 }
 
-/// What a run gave.
+/// The results of a run.
 pub struct Run {
     pub output: Output,
     pub rows: Rows,
-    /// What the link carries, before any change.
+    /// Rate of the link before any change.
     packets_per_ms: f64,
     interval: u64,
 }
 
-/// What happened in a span of time. Rates are of IP packets received.
+/// Figures of a span of time. Rates are of IP packets received.
 #[derive(Debug)]
 pub struct Seen {
-    /// Of each flow, Mbit/s.
+    /// Rate of each flow, Mbit/s.
     pub mbps: Vec<f64>,
-    /// Of each flow, the least and the greatest RTT sample, ms.
+    /// The least and the greatest RTT sample of each flow, ms.
     pub rtt: Vec<(f64, f64)>,
     /// Packets deemed lost by the senders.
     pub lost: u64,
@@ -125,7 +125,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Of all flows, Mbit/s.
+    /// Rate of all flows together, Mbit/s.
     pub fn total(&self) -> f64 {
         self.mbps.iter().sum()
     }
@@ -138,7 +138,7 @@ impl Seen {
 }
 
 impl Run {
-    /// What happened between two times in ns, both at the end of an interval.
+    /// Figures from one time until another, in ns, both at the end of an interval.
     pub fn between(&self, from: u64, until: u64) -> Seen {
         let (from, until) = (from as f64 / 1e9, until as f64 / 1e9);
         let part = self.interval as f64 / 1e9;

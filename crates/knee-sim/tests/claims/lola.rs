@@ -10,7 +10,7 @@ fn net(mbps: u64, rtts_ms: &[u64], step: u64) -> Dumbbell {
     flows.fold(Dumbbell::new(mbps, 1_000_000), |net, (rtt, i)| net.flow("lola", &json!({}), rtt * MS, i * step * S))
 }
 
-/// The same, run for `end` seconds.
+/// Runs that network for `end` seconds.
 fn run(mbps: u64, rtts_ms: &[u64], step: u64, end: u64) -> Run {
     net(mbps, rtts_ms, step).run(end * S)
 }

@@ -30,8 +30,8 @@ fn beside_cubic(params: &Value, flows: u64, packets: u64) -> (f64, f64) {
     (seen.total() - cubic, cubic)
 }
 
-/// What CUBIC queues is congestion to the latency utility: Vivace gives way, and CUBIC has at least its fair
-/// share. The authors' program beside the kernel's CUBIC has 6.3 of 19.3 Mbit/s.
+/// The latency utility takes CUBIC's queue for congestion: Vivace gives way, and CUBIC has at least its fair share.
+/// The authors' program beside the kernel's CUBIC has 6.3 of 19.3 Mbit/s.
 #[test]
 fn beside_vivace_latency_cubic_has_its_share() {
     for (flows, packets) in [(1, 33), (1, 133), (2, 33), (2, 133)] {

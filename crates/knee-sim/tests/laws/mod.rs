@@ -1,5 +1,4 @@
-//! What no figure of any run may be, whatever was run: a rate beyond the links, a ratio beyond 1, an RTT below the
-//! path.
+//! Bounds of the figures of any run: no rate beyond the links', no ratio beyond 1, no RTT below the path's.
 
 use knee_net::output::FlowFigures;
 use knee_sim::{Output, Rows};
@@ -55,7 +54,7 @@ fn payload_part(spec: &Value, i: usize, flow: &FlowFigures) -> f64 {
     (FULL - if udp { SMALLEST } else { TCP_HEADERS }) / (FULL + if overhead.is_finite() { overhead } else { 0.0 })
 }
 
-/// Of a flow of datagrams none arrives that was not sent, and none before the path lets it.
+/// No datagram of a flow arrives that was not sent, and none before the path lets it.
 fn datagrams(spec: &Value, i: usize, flow: &FlowFigures) -> Result<(), String> {
     let Some(figures) = &flow.datagrams else { return Ok(()) };
     let ended = figures.received + figures.lost;
@@ -118,7 +117,7 @@ fn time_series(spec: &Value, output: &Output, rows: &Rows) -> Result<(), String>
     Ok(())
 }
 
-/// Of each link direction the bits of flows' packets that may have crossed it up to `at` s.
+/// The bits of flows' packets that may have crossed each link direction up to `at` s.
 fn capacities(spec: &Value, at: f64) -> Vec<(usize, bool, f64)> {
     let mut all = Vec::new();
     for (i, link) in spec["links"].as_array().into_iter().flatten().enumerate() {

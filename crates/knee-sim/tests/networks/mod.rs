@@ -33,7 +33,7 @@ pub fn any_cc() -> impl Strategy<Value = &'static str> {
     prop::sample::select(names)
 }
 
-/// What a flow asks of ECN.
+/// A flow's use of ECN.
 pub fn any_ecn() -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just("off"), 2 => Just("on"), 1 => Just("accurate"), 1 => Just("l4s")]
 }
@@ -86,8 +86,8 @@ impl Works {
         }
     }
 
-    /// What sends at this capacity: with the parameters that are declared where those drawn contradict each other or
-    /// the rate, and a wire where these do.
+    /// The model of a link of this capacity: with its declared parameters if those drawn contradict each other or the
+    /// rate, and a wire if the declared ones do too.
     fn model(&self, capacity: &Value) -> Value {
         let (choice, picks) = &self.model;
         let rate = Rate::from_bps(capacity["rate"].as_u64().expect("a rate"));
@@ -345,7 +345,7 @@ pub fn any_declared(most: Rate) -> impl Strategy<Value = Value> {
     any_application(most)
 }
 
-/// What an application does on a connection whose end it waits for.
+/// An application that waits for the end of each connection.
 fn any_dialogue() -> impl Strategy<Value = Value> {
     let tls = prop_oneof![Just("none"), Just("1.3"), Just("1.2")];
     prop_oneof![

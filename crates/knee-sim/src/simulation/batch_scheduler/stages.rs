@@ -51,7 +51,7 @@ pub(super) struct Way {
     pub(super) link_key: u64,
     /// The event by which packets land: they leave the last link, or the pipe behind it.
     landing: Event,
-    /// That event as the cause of an ACK ([`Event::cause`]), without its index.
+    /// The landing as the cause of an ACK ([`Event::cause`]), without its index.
     pub(super) cause: u64,
 }
 

@@ -339,7 +339,7 @@ impl AckInFlight {
 /// flow: a batch is mostly as long as the delay of the ACKs, so that most arrive within the visit.
 #[derive(Clone, Default)]
 pub(super) struct AckQueue {
-    /// Those taken during the visit, and behind them those in flight.
+    /// ACKs taken during the visit, and behind them ACKs in flight.
     acks: Vec<AckInFlight>,
     /// How many have been taken.
     taken: usize,
