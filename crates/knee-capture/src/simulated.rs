@@ -34,9 +34,9 @@ const MAX_SCALE: u8 = 14;
 /// A file of simulated packets. Clones write into the same file, so that one can go into the simulation and another one
 /// finish the file.
 #[derive(Clone)]
-pub struct Simulated(Arc<Mutex<Shared>>);
+pub struct Simulated(Arc<Mutex<SharedFile>>);
 
-struct Shared {
+struct SharedFile {
     capture: Option<Capture>,
     /// Connections, by flow and number.
     connections: BTreeMap<(u32, u64), Connection>,
@@ -72,7 +72,7 @@ impl Simulated {
         let most = u64::from(u16::MAX);
         let window = window.unwrap_or(u64::MAX).min(most << MAX_SCALE);
         let scale = (0..MAX_SCALE).find(|scale| window >> scale <= most).unwrap_or(MAX_SCALE);
-        let inside = Shared { capture: Some(capture), connections: BTreeMap::new(), window, scale };
+        let inside = SharedFile { capture: Some(capture), connections: BTreeMap::new(), window, scale };
         Self(Arc::new(Mutex::new(inside)))
     }
 
@@ -120,7 +120,7 @@ impl Tap for Simulated {
     }
 }
 
-impl Shared {
+impl SharedFile {
     fn connection(&mut self, id: ConnectionId) -> &mut Connection {
         self.connections.entry((id.flow(), id.number())).or_default()
     }
@@ -272,8 +272,8 @@ mod tests {
 
     const FLOW_3: ConnectionId = ConnectionId::of_flow(2);
 
-    fn inside(window: u64, scale: u8) -> Shared {
-        Shared { capture: None, connections: BTreeMap::new(), window, scale }
+    fn inside(window: u64, scale: u8) -> SharedFile {
+        SharedFile { capture: None, connections: BTreeMap::new(), window, scale }
     }
 
     fn tap() -> Simulated {

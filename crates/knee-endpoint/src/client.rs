@@ -17,7 +17,7 @@ use std::io;
 use std::net::{SocketAddrV4, TcpStream};
 
 /// The ends of an exchange's bytes, counted from the connection's start.
-struct Pending {
+struct ExchangeEnds {
     up_end: u64,
     down_end: u64,
     /// True if it ends with an answer; else with the ACK of its last byte.
@@ -35,11 +35,11 @@ struct Connection {
     received: u64,
     asked_up: u64,
     asked_down: u64,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<ExchangeEnds>,
 }
 
 impl Connection {
-    fn is_complete(&self, pending: &Pending) -> bool {
+    fn is_complete(&self, pending: &ExchangeEnds) -> bool {
         if pending.answered { self.received >= pending.down_end } else { self.acked >= pending.up_end }
     }
 
@@ -212,7 +212,7 @@ impl Net for Sockets {
         let Some(connection) = self.connections.get_mut(&conn.0) else { return };
         connection.asked_up += exchange.up;
         connection.asked_down += exchange.down;
-        connection.pending.push_back(Pending {
+        connection.pending.push_back(ExchangeEnds {
             up_end: connection.asked_up,
             down_end: connection.asked_down,
             answered: exchange.down > 0,

@@ -33,12 +33,12 @@ const RECORD_SEPARATOR: u8 = 0x1e;
 /// A file, or a group of events in it. Clones write into the same one.
 #[derive(Clone)]
 pub struct Log {
-    file: Arc<Mutex<Shared>>,
+    file: Arc<Mutex<LogFile>>,
     /// The number of the group.
     group: Option<u64>,
 }
 
-struct Shared {
+struct LogFile {
     out: Box<dyn Write + Send>,
     /// The time of events that come without one.
     now: Time,
@@ -80,7 +80,7 @@ impl Log {
     /// A file that begins with what is said of the connection, from its sender's point of view. Times are milliseconds
     /// since time zero.
     pub fn new(out: impl Write + Send + 'static, about: About<'_>) -> Self {
-        let inside = Shared {
+        let inside = LogFile {
             out: Box::new(BufWriter::new(out)),
             now: Time::ZERO,
             states: BTreeMap::new(),
@@ -104,7 +104,7 @@ impl Log {
         log
     }
 
-    fn inside<T>(&self, work: impl FnOnce(&mut Shared) -> T) -> T {
+    fn inside<T>(&self, work: impl FnOnce(&mut LogFile) -> T) -> T {
         work(&mut self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -175,7 +175,7 @@ impl Log {
     }
 }
 
-impl Shared {
+impl LogFile {
     fn record(&mut self, event: &impl Serialize, group: Option<u64>) {
         let time = self.now.as_nanos() as f64 / 1e6;
         self.write(&Record { time, group_id: group.map(|group| group.to_string()), event });

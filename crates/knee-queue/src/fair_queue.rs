@@ -6,7 +6,7 @@ use crate::flow_table::FlowTable;
 use crate::fq::Params;
 use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
-use crate::pool::{Fifo, Pool};
+use crate::pool::{Pool, PooledFifo};
 use crate::round_robin::List;
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{non_negative, saturating_i64, saturating_u32};
@@ -83,7 +83,7 @@ pub(crate) struct FairQueue<R: BufferRule> {
     collisions: Collisions,
     pool: Pool,
     /// Packets of the fast path.
-    unclassified: Fifo,
+    unclassified: PooledFifo,
     flows: FlowTable<R::Flow>,
     /// Flows that hold packets.
     backlogged: u32,
@@ -113,7 +113,7 @@ impl<R: BufferRule> FairQueue<R> {
             hash: FlowHash::new(&mut init.rng.clone()),
             collisions: Collisions::default(),
             pool: Pool::new(),
-            unclassified: Fifo::EMPTY,
+            unclassified: PooledFifo::EMPTY,
             flows: FlowTable::new(settings.mask + 1),
             settings,
             backlogged: 0,

@@ -1,7 +1,7 @@
 //! The flows of a fair queue: buckets of the hash, a dense array of those that exist, and the lists they are on. A
 //! flow that goes leaves no hole and no memory behind.
 
-use crate::pool::{Fifo, NONE};
+use crate::pool::{NONE, PooledFifo};
 use crate::round_robin::{List, RoundRobin, give_back};
 use knee_core::convert::index_u32;
 use knee_core::{Time, Tuple};
@@ -10,7 +10,7 @@ use knee_core::{Time, Tuple};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow<S> {
     /// Its packets.
-    pub(crate) fifo: Fifo,
+    pub(crate) fifo: PooledFifo,
     /// Bytes it may send in this round.
     pub(crate) credit: i64,
     /// When it was detached: since then it is idle and remembered. `None` while it is in the round, or held back.
@@ -51,7 +51,7 @@ impl<S> FlowTable<S> {
     pub(crate) fn add(&mut self, bucket: u32, tuple: Tuple, credit: i64, now: Time, state: S) -> usize {
         let i = self.flows.len();
         self.buckets[bucket as usize] = index_u32(i);
-        let (fifo, next_packet_at) = (Fifo::EMPTY, Time::ZERO);
+        let (fifo, next_packet_at) = (PooledFifo::EMPTY, Time::ZERO);
         self.flows.push(Flow { fifo, credit, detached_at: None, next_packet_at, tuple, state, bucket });
         self.lists.add();
         self.detach(i, now);

@@ -16,7 +16,7 @@ use crate::bound::Bound;
 use crate::codel_law::{CodelLaw, CodelParams, CodelState, Source};
 use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
-use crate::pool::{Fifo, Pool};
+use crate::pool::{Pool, PooledFifo};
 use crate::round_robin::{List, RoundRobin};
 use crate::{Backlog, Burst, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{index, index_u32, saturating_i64, saturating_u32};
@@ -76,7 +76,7 @@ pub(crate) fn memory(packet: &Packet) -> u64 {
 
 #[derive(Clone, Copy, Debug)]
 struct FqCodelFlow {
-    fifo: Fifo,
+    fifo: PooledFifo,
     deficit: i64,
     codel: CodelState,
     /// Whose packets it got when it became new; another's that come are a collision.
@@ -95,7 +95,7 @@ struct Store {
 /// One queue as its CoDel sees it.
 struct Head<'a> {
     store: &'a mut Store,
-    fifo: &'a mut Fifo,
+    fifo: &'a mut PooledFifo,
     bytes: &'a mut u64,
 }
 
@@ -142,7 +142,7 @@ impl FqCodel {
     fn new(params: &Params, init: &Init) -> Self {
         let n = index(params.flows);
         let overhead = Overhead::of(init);
-        let flow = FqCodelFlow { fifo: Fifo::EMPTY, deficit: 0, codel: CodelState::NEW, tuple: Tuple::NONE };
+        let flow = FqCodelFlow { fifo: PooledFifo::EMPTY, deficit: 0, codel: CodelState::NEW, tuple: Tuple::NONE };
         Self {
             codel: CodelLaw::new(&params.codel, params.ecn, overhead.frame())
                 .selecting(params.ce_threshold_selector, params.ce_threshold_mask),

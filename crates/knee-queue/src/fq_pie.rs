@@ -22,7 +22,7 @@ use crate::fq_codel::memory;
 use crate::hash::{Collisions, FlowHash};
 use crate::overhead::Overhead;
 use crate::pie_law::{ONE, PieLaw, PieOptions, PieParams, PieState, Updates, in_ticks};
-use crate::pool::{Fifo, Pool};
+use crate::pool::{Pool, PooledFifo};
 use crate::round_robin::{List, RoundRobin};
 use crate::{Backlog, Bursts, Context, Init, Limit, Queue, Resize, Verdict};
 use knee_core::convert::{index, index_u32, saturating_i64};
@@ -67,7 +67,7 @@ const UPDATED_AT_ONCE: usize = 2048;
 
 #[derive(Clone, Copy, Debug)]
 struct FqPieFlow {
-    fifo: Fifo,
+    fifo: PooledFifo,
     bytes: u64,
     deficit: i64,
     pie: PieState,
@@ -104,7 +104,7 @@ impl FqPie {
         let later = |rounds: usize| tick * u64::from(index_u32(rounds));
         let period = first + later(n.div_ceil(UPDATED_AT_ONCE) - 1);
         let flow = |i: usize| FqPieFlow {
-            fifo: Fifo::EMPTY,
+            fifo: PooledFifo::EMPTY,
             bytes: 0,
             deficit: 0,
             pie: law.start(),

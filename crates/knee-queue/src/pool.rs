@@ -39,13 +39,13 @@ pub(crate) struct Pool {
 
 /// A first-in first-out queue in a [`Pool`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fifo {
+pub(crate) struct PooledFifo {
     head: u32,
     tail: u32,
     len: u32,
 }
 
-impl Fifo {
+impl PooledFifo {
     /// A queue without packets.
     pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, len: 0 };
 
@@ -70,13 +70,13 @@ impl Pool {
 
     /// Puts `packet` at the tail of `fifo`.
     #[inline]
-    pub(crate) fn push(&mut self, fifo: &mut Fifo, packet: Packet) {
+    pub(crate) fn push(&mut self, fifo: &mut PooledFifo, packet: Packet) {
         self.push_run(fifo, packet, 1);
     }
 
     /// Puts `count` packets that differ by their segments only, which follow that of `first`, at the tail of `fifo`.
     #[inline]
-    pub(crate) fn push_run(&mut self, fifo: &mut Fifo, first: Packet, count: u32) {
+    pub(crate) fn push_run(&mut self, fifo: &mut PooledFifo, first: Packet, count: u32) {
         let place = self.free;
         let place = if place == NONE {
             self.places.push(Place(first));
@@ -101,14 +101,14 @@ impl Pool {
 
     /// Takes the packet at the head of `fifo`.
     #[inline]
-    pub(crate) fn pop(&mut self, fifo: &mut Fifo) -> Option<Packet> {
+    pub(crate) fn pop(&mut self, fifo: &mut PooledFifo) -> Option<Packet> {
         let mut packet = Packet::default();
         self.pop_some(fifo, 1, &mut packet).then_some(packet)
     }
 
     /// The packet at the head of `fifo`, and how many with it differ by their segments only.
     #[inline]
-    pub(crate) fn head(&self, fifo: &Fifo) -> Option<(&Packet, u32)> {
+    pub(crate) fn head(&self, fifo: &PooledFifo) -> Option<(&Packet, u32)> {
         let place = fifo.head as usize;
         (fifo.len > 0).then(|| (&self.places[place].0, self.nodes[place].count))
     }
@@ -116,7 +116,7 @@ impl Pool {
     /// Takes `some` of those that [`Pool::head`] tells of and puts the first of them into `first`, by reference: so it
     /// is copied once, in wide moves. False: there is none.
     #[inline]
-    pub(crate) fn pop_some(&mut self, fifo: &mut Fifo, some: u32, first: &mut Packet) -> bool {
+    pub(crate) fn pop_some(&mut self, fifo: &mut PooledFifo, some: u32, first: &mut Packet) -> bool {
         if fifo.len == 0 {
             return false;
         }
@@ -136,7 +136,7 @@ impl Pool {
     }
 
     /// The packets of `fifo`, from the head; of a run, which takes one place, the first.
-    pub(crate) fn places(&self, fifo: &Fifo) -> impl Iterator<Item = &Packet> {
+    pub(crate) fn places(&self, fifo: &PooledFifo) -> impl Iterator<Item = &Packet> {
         let mut place = if fifo.len > 0 { fifo.head } else { NONE };
         std::iter::from_fn(move || {
             let packet = self.places.get(place as usize).map(|place| &place.0)?;
@@ -146,7 +146,7 @@ impl Pool {
     }
 
     /// Takes the packet at the `n`th place of `fifo`, from 0 at the head, where one packet alone is; not the last one.
-    pub(crate) fn remove(&mut self, fifo: &mut Fifo, n: usize) -> Packet {
+    pub(crate) fn remove(&mut self, fifo: &mut PooledFifo, n: usize) -> Packet {
         let mut before = NONE;
         let mut place = fifo.head;
         for _ in 0..n {
@@ -167,7 +167,7 @@ impl Pool {
 
     /// Fetches what taking the packet at the head of `fifo` needs.
     #[inline]
-    pub(crate) fn fetch_head(&self, fifo: &Fifo) {
+    pub(crate) fn fetch_head(&self, fifo: &PooledFifo) {
         if let Some(place) = self.places.get(fifo.head as usize) {
             fetch(place);
             fetch(&self.nodes[fifo.head as usize]);
@@ -175,9 +175,9 @@ impl Pool {
     }
 
     /// Keeps the first `len` packets of `fifo` and hands the others, in order, to `take`.
-    pub(crate) fn truncate(&mut self, fifo: &mut Fifo, len: u32, mut take: impl FnMut(Packet)) {
+    pub(crate) fn truncate(&mut self, fifo: &mut PooledFifo, len: u32, mut take: impl FnMut(Packet)) {
         let mut rest = *fifo;
-        let mut kept = Fifo::EMPTY;
+        let mut kept = PooledFifo::EMPTY;
         while kept.len < len && rest.len > 0 {
             let place = rest.head;
             let Node { next, count } = self.nodes[place as usize];
@@ -237,7 +237,7 @@ mod tests {
             steps in prop::collection::vec((0usize..3, 0u8..8), 0..400)
         ) {
             let mut pool = Pool::new();
-            let (mut fifos, mut deques) = ([Fifo::EMPTY; 3], [const { VecDeque::new() }; 3]);
+            let (mut fifos, mut deques) = ([PooledFifo::EMPTY; 3], [const { VecDeque::new() }; 3]);
             for (seq, (i, what)) in steps.into_iter().enumerate() {
                 let (fifo, deque) = (&mut fifos[i], &mut deques[i]);
                 let seq = 10 * seq;
@@ -265,10 +265,10 @@ mod tests {
 
     #[test]
     fn a_packet_is_taken_out_of_the_middle() {
-        let (mut pool, mut fifo) = (Pool::new(), Fifo::EMPTY);
+        let (mut pool, mut fifo) = (Pool::new(), PooledFifo::EMPTY);
         pool.push_run(&mut fifo, packet(0), 2);
         (5..8).for_each(|seq| pool.push(&mut fifo, packet(seq)));
-        let seqs = |pool: &Pool, fifo: &Fifo| pool.places(fifo).map(|p| p.payload.seq()).collect::<Vec<_>>();
+        let seqs = |pool: &Pool, fifo: &PooledFifo| pool.places(fifo).map(|p| p.payload.seq()).collect::<Vec<_>>();
         assert_eq!(seqs(&pool, &fifo), [0, 5, 6, 7]);
         assert_eq!(pool.remove(&mut fifo, 2), packet(6));
         assert_eq!((seqs(&pool, &fifo), fifo.len()), (vec![0, 5, 7], 4));
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn an_empty_pool_gives_its_memory_back() {
-        let (mut pool, mut fifo) = (Pool::new(), Fifo::EMPTY);
+        let (mut pool, mut fifo) = (Pool::new(), PooledFifo::EMPTY);
         for seq in 0..5000 {
             pool.push(&mut fifo, packet(seq));
         }

@@ -1,6 +1,6 @@
 //! The lists of a round robin: queues by their index, each on one list or on none.
 
-use crate::pool::{Fifo, Pool};
+use crate::pool::{Pool, PooledFifo};
 use knee_core::cache::fetch;
 use knee_core::convert::index_u32;
 
@@ -112,7 +112,7 @@ impl RoundRobin {
 
     /// Fetches what taking a packet from the queue behind `i` needs, and the state of the queue behind that.
     #[inline]
-    pub(crate) fn fetch_behind<Q>(&self, i: usize, queues: &[Q], fifo: impl Fn(&Q) -> &Fifo, pool: &Pool) {
+    pub(crate) fn fetch_behind<Q>(&self, i: usize, queues: &[Q], fifo: impl Fn(&Q) -> &PooledFifo, pool: &Pool) {
         let Some(next) = self.after(i) else { return };
         pool.fetch_head(fifo(&queues[next]));
         if let Some(after) = self.after(next) {

@@ -7,7 +7,7 @@ use super::ways::{self, Hosts, PLACES, Place};
 use super::{Isolation, Set, credit};
 use crate::Context;
 use crate::hash::{Collisions, FlowHash};
-use crate::pool::{Fifo, Pool};
+use crate::pool::{Pool, PooledFifo};
 use crate::round_robin::{List, RoundRobin};
 use knee_core::convert::index_u16;
 use knee_core::{Packet, Rate, Rng, Time, Tuple};
@@ -21,7 +21,7 @@ const HOMES_KEPT: usize = 8192;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct CakeFlow {
-    pub(super) fifo: Fifo,
+    pub(super) fifo: PooledFifo,
     pub(super) deficit: i64,
     pub(super) cobalt: CobaltState,
     source: u16,
@@ -103,7 +103,7 @@ impl Tin {
     #[cold]
     fn open(&mut self) {
         let flow = CakeFlow {
-            fifo: Fifo::EMPTY,
+            fifo: PooledFifo::EMPTY,
             deficit: 0,
             cobalt: CobaltState::NEW,
             source: 0,
