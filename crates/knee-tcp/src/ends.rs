@@ -34,7 +34,7 @@ impl Sender {
     /// [`Sender::due`] is the same or earlier.
     pub fn next_timer(&mut self, clock: &Clock) -> (Time, EndTimer) {
         let retransmit = self.timer.resolve(clock);
-        if retransmit <= self.pace_at { (retransmit, EndTimer::Retransmit) } else { (self.pace_at, EndTimer::Pace) }
+        if retransmit <= self.pacer.due { (retransmit, EndTimer::Retransmit) } else { (self.pacer.due, EndTimer::Pace) }
     }
 }
 
@@ -51,7 +51,7 @@ impl TcpEnds {
     pub fn expiry(&mut self, timer: EndTimer, clock: &Clock) -> Time {
         match timer {
             EndTimer::Retransmit => self.sender.timer.resolve(clock),
-            EndTimer::Pace => self.sender.pace_at,
+            EndTimer::Pace => self.sender.pacer.due,
             EndTimer::DelayedAck => self.receiver.delayed.resolve(clock),
             EndTimer::CompressedSack => self.receiver.compressed_at,
         }
@@ -61,7 +61,7 @@ impl TcpEnds {
     pub const fn not_before(&self, timer: EndTimer) -> Time {
         match timer {
             EndTimer::Retransmit => self.sender.timer.not_before(),
-            EndTimer::Pace => self.sender.pace_at,
+            EndTimer::Pace => self.sender.pacer.due,
             EndTimer::DelayedAck => self.receiver.delayed.not_before(),
             EndTimer::CompressedSack => self.receiver.compressed_at,
         }
@@ -69,7 +69,7 @@ impl TcpEnds {
 
     /// No timer fires from now on.
     pub const fn stop_timers(&mut self) {
-        (self.sender.timer, self.sender.pace_at) = (Timer::OFF, Time::MAX);
+        (self.sender.timer, self.sender.pacer.due) = (Timer::OFF, Time::MAX);
         (self.receiver.delayed, self.receiver.compressed_at) = (Timer::OFF, Time::MAX);
     }
 }

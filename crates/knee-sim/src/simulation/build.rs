@@ -151,7 +151,7 @@ impl Model {
             Transport::Tcp => {
                 let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };
                 let mut sender = Sender::new(&init, &settings.sender_config);
-                sender.cwnd_integral.1 = Time::from_nanos(flow.start);
+                sender.totals.cwnd_integral.1 = Time::from_nanos(flow.start);
                 let mut receiver = Receiver::new(ecn);
                 if let Some(how) = how {
                     receiver.misbehave(how);

@@ -145,7 +145,7 @@ impl Sender {
             self.tsecr = ack.tsecr;
         }
         if found.advanced {
-            self.backoffs = 0;
+            self.recovery.backoffs = 0;
         }
         if !ack.blocks.is_empty() {
             //= RFC 6675, 5
@@ -228,7 +228,7 @@ impl Sender {
     fn tidy(&mut self) {
         let una = self.view.snd_una;
         self.rtx.tidy(una);
-        if self.sacked_out + self.lost_out + self.retrans_out > 0 {
+        if self.scoreboard.sacked_out + self.scoreboard.lost_out + self.scoreboard.retrans_out > 0 {
             return;
         }
         // RACK may yet find those late that were sent before the newest one delivered.
@@ -246,7 +246,7 @@ impl Sender {
     /// True if the window may grow outside of reductions (tcp_may_raise_cwnd): RFC 5681 grows on new data only, which
     /// Linux counts in whole segments; where reordering is common, on every delivery.
     const fn grows(&self, found: &Findings) -> bool {
-        found.acked > 0 || found.sacked && self.reordering > 3
+        found.acked > 0 || found.sacked && self.recovery.reordering > 3
     }
 
     /// Tells the algorithm of an ACK by `call`.
@@ -291,7 +291,7 @@ impl Sender {
                     found.start = start;
                 }
             }
-            found.original_delivered |= from < self.high_seq;
+            found.original_delivered |= from < self.recovery.high_seq;
         }
         self.view.snd_una = ack_seq;
         found.set_timer = true;
@@ -310,15 +310,15 @@ impl Sender {
             //# buffer until the data is cumulatively acknowledged [RFC2018].
             let Some((segment, burst)) = self.rtx.pop() else { break };
             if segment & flags::LOST != 0 {
-                self.lost_out -= 1;
+                self.scoreboard.lost_out -= 1;
             }
             if segment & flags::RETRANSMITTED != 0 {
-                self.retrans_out -= 1;
+                self.scoreboard.retrans_out -= 1;
             }
             let again = segment & flags::EVER_RETRANSMITTED != 0;
             found.retransmitted_acked |= again;
             if segment & flags::SACKED != 0 {
-                self.sacked_out -= 1;
+                self.scoreboard.sacked_out -= 1;
                 continue;
             }
             let sent = burst.sent();
@@ -326,7 +326,7 @@ impl Sender {
                 let first = found.ack_sent.map_or(sent, |(first, _)| first);
                 found.ack_sent = Some((first, sent));
                 lowest = lowest.min(seq);
-                found.original_delivered |= seq < self.high_seq;
+                found.original_delivered |= seq < self.recovery.high_seq;
             }
             self.count_delivered(1, found);
             //= RFC 8985, 6.2

@@ -20,16 +20,33 @@ pub struct Counters {
     pub timeouts: u64,
 }
 
+/// Totals that a sender keeps, from which [`Counters`] follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
+    pub cwnd_integral: (u128, Time),
+    /// Packets retransmitted.
+    pub(super) retransmitted: u64,
+    /// Losses of a transmission that was taken for lost before, which had turned out wrong.
+    pub(super) lost_again: u64,
+    /// Bytes that packets sent have been shorter than full ones.
+    pub(super) short_bytes: u64,
+    /// Transmissions that were taken for lost, which was undone.
+    pub(super) unmarked: u32,
+    /// Retransmission timeouts, those of the handshake included.
+    pub timeouts: u32,
+}
+
 impl Sender {
     /// Counters since the start. Those that follow from others are computed here.
     pub fn counters(&self) -> Counters {
-        let sent = self.view.snd_nxt + self.retransmitted;
+        let sent = self.view.snd_nxt + self.totals.retransmitted;
         Counters {
             sent,
-            sent_bytes: sent * u64::from(MTU) - self.short_bytes,
-            retransmitted: self.retransmitted,
-            lost: self.view.lost - self.lost_again,
-            timeouts: u64::from(self.timeouts),
+            sent_bytes: sent * u64::from(MTU) - self.totals.short_bytes,
+            retransmitted: self.totals.retransmitted,
+            lost: self.view.lost - self.totals.lost_again,
+            timeouts: u64::from(self.totals.timeouts),
         }
     }
 
@@ -62,7 +79,7 @@ impl Sender {
 
     /// Segments SACKed, lost and retransmitted but not resolved, for checks.
     pub const fn scoreboard(&self) -> (u32, u32, u32) {
-        (self.sacked_out, self.lost_out, self.retrans_out)
+        (self.scoreboard.sacked_out, self.scoreboard.lost_out, self.scoreboard.retrans_out)
     }
 
     /// Transmissions deemed lost so far, with those of which that turned out wrong.
@@ -88,7 +105,7 @@ impl Sender {
 
     /// True if nothing was ever sent again, the SYN included.
     pub const fn sent_once(&self) -> bool {
-        self.retransmitted == 0 && self.timeouts == 0
+        self.totals.retransmitted == 0 && self.totals.timeouts == 0
     }
 
     /// True once all there is to send has been acknowledged.

@@ -83,9 +83,9 @@ impl Sender {
 
     /// Adds the time since the last call to the integral, with `cwnd` packets as the window throughout.
     pub(super) fn cwnd_was(&mut self, cwnd: u32, now: Time) {
-        let span = now.saturating_sub(self.cwnd_integral.1);
-        self.cwnd_integral.0 += u128::from(cwnd) * u128::from(span.as_nanos());
-        self.cwnd_integral.1 = now;
+        let span = now.saturating_sub(self.totals.cwnd_integral.1);
+        self.totals.cwnd_integral.0 += u128::from(cwnd) * u128::from(span.as_nanos());
+        self.totals.cwnd_integral.1 = now;
     }
 
     /// The threshold to return to if a reduction proves wrong (Linux's `tcp_current_ssthresh`).

@@ -36,7 +36,7 @@ impl Sender {
         config: &Config,
         out: &mut Vec<Outgoing>,
     ) -> Option<Time> {
-        debug_assert!(self.backoffs == 0 && self.needs.rate == RATE);
+        debug_assert!(self.recovery.backoffs == 0 && self.needs.rate == RATE);
         let stamp = Micros::of(now);
         let start = if RATE { Some(self.rtx.start_of(seq - 1)) } else { None };
         let (oldest, newest) = self.rtx.acknowledge::<RATE>(seq)?;
@@ -55,8 +55,8 @@ impl Sender {
         let rate = match &start {
             Some(start) => {
                 sampled = self.rate_since(newest.sent(), start, false, acked == 1, stamp);
-                self.first_tx = newest.sent();
-                self.delivered_at = stamp;
+                self.rate_clock.first_tx = newest.sent();
+                self.rate_clock.delivered_at = stamp;
                 &sampled
             }
             None => &RateSample::NONE,
@@ -85,7 +85,7 @@ impl Sender {
     fn window_alone_limits(&self, config: &Config) -> bool {
         let ahead = self.view.snd_nxt.max(self.view.snd_una + u64::from(self.control.cwnd));
         let ends = self.end.min(self.view.snd_una + self.offered_window(config));
-        !self.paced && !self.needs.sent && self.packets_out() > 0 && ahead < ends
+        !self.paced() && !self.needs.sent && self.packets_out() > 0 && ahead < ends
     }
 
     /// Sends new segments then: most often none, or a single burst. In the end either the window is full or a larger
@@ -216,7 +216,7 @@ mod tests {
                 fast.note_cwnd(now);
                 slow.note_cwnd(now);
                 prop_assert_eq!(state(&mut fast), state(&mut slow));
-                if fast.pace_at <= now {
+                if fast.pacer.due <= now {
                     fast.on_pace(now, &config, &mut Vec::new());
                     slow.on_pace(now, &config, &mut Vec::new());
                 }

@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
         );
         assert!((1..1 << 31).contains(&sender.control.cwnd), "{call}: cwnd {}", sender.control.cwnd);
         assert!(sender.pacing_rate().is_none_or(|rate| rate > Rate::ZERO), "{call}: pacing rate 0");
-        let due = self.config.clock.expiry(&sender.timer).min(sender.pace_at);
+        let due = self.config.clock.expiry(&sender.timer).min(sender.pacer.due);
         assert!(due >= self.now, "{call}: a timer at {due}, and it is {}", self.now);
         (self.una, self.nxt) = (una, nxt);
     }
@@ -265,12 +265,12 @@ impl<'a> Bench<'a> {
         let mut fired = 0;
         loop {
             let timer = self.config.clock.expiry(&self.sender.timer);
-            let due = timer.min(self.sender.pace_at);
+            let due = timer.min(self.sender.pacer.due);
             if due > until {
                 break;
             }
             self.now = due;
-            if timer <= self.sender.pace_at {
+            if timer <= self.sender.pacer.due {
                 self.sender.on_timer(due, &self.config, &mut self.out);
                 self.done(&Call::Timer, None);
             } else {

@@ -49,16 +49,16 @@ use knee_cc::{CaState, Control, DynCongestionControl, Needs, StateChange, StateE
 use knee_core::cache::{fetch_first, fetch_range};
 use knee_core::convert::count_u32;
 use knee_core::{Packet, Time};
-use micros::Micros;
-use pacing::OwnPace;
 use probe::Tlp;
-use prr::Prr;
 use queue::RetransmitQueue;
 use rack::Rack;
+use rate::RateClock;
+use recovery::Recovery;
 use rtt::{LeastRtts, RttEstimator};
-use undo::UndoState;
+use sack::Scoreboard;
 
-pub use counters::Counters;
+pub use counters::{Counters, Totals};
+pub use pacing::Pacer;
 pub use start::SenderInit;
 use std::mem::offset_of;
 use stream::Stream;
@@ -177,23 +177,17 @@ pub struct Sender {
     rtx: RetransmitQueue,
     /// Segments there are to send: `u64::MAX` for an endless flow.
     pub end: u64,
-    /// When the pacing timer is due; `Time::MAX`: it is not set.
-    pub pace_at: Time,
+    /// Its pacing clock.
+    pub pacer: Pacer,
     rtt: RttEstimator,
     /// The retransmission timer.
     pub timer: Timer,
     tlp: Tlp,
     tsecr: u32,
-    /// Retransmission timeouts so far.
-    pub timeouts: u32,
-    sacked_out: u32,
-    lost_out: u32,
-    retrans_out: u32,
+    scoreboard: Scoreboard,
     pending: Pending,
     /// RACK's reordering window is wider than at first, or about to be.
     widened: bool,
-    /// Window-based algorithms are paced too.
-    paced: bool,
     /// The window held the sender back when it last sent.
     held_back: bool,
     established: bool,
@@ -206,45 +200,25 @@ pub struct Sender {
     needs: Needs,
     // From here on the fast path reads nothing, but for what it notes of RACK and of the window's use, and rate
     // samples.
-    first_tx: Micros,
-    delivered_at: Micros,
-    /// Losses of a transmission that was taken for lost before, which had turned out wrong.
-    lost_again: u64,
-    /// Transmissions that were taken for lost, which was undone.
-    unmarked: u32,
-    /// Integral of the window over time, packets times ns, and when it was last brought up to date.
-    pub cwnd_integral: (u128, Time),
+    rate_clock: RateClock,
+    /// What it has done so far.
+    pub totals: Totals,
     rack: Rack,
     window_use: WindowUse,
-    retransmitted: u64,
-    /// Bytes that packets sent have been shorter than full ones.
-    short_bytes: u64,
-    high_seq: u64,
-    undo: UndoState,
-    own_pace: OwnPace,
-    /// Timeouts in a row without progress.
-    backoffs: u32,
-    prr: Prr,
-    reordering: u32,
-    frto: bool,
-    /// In recovery from a timeout that found the first segment SACKed. Linux's `is_sack_reneg` also stays after a
-    /// partial undo of that recovery.
-    reneged: bool,
+    recovery: Recovery,
     cwr_to_signal: bool,
     // From here on loss recovery reads nothing, mostly.
     least_rtts: LeastRtts,
-    app_limited_until: u64,
     /// The farthest part of a segment that was acknowledged by itself, which says nothing once the whole is.
     reached: (u64, u16),
     /// Payload of the last segment of a finite transfer.
     last_payload: u32,
-    dsack_segments: u32,
     /// The writes of an application. `None` for an endless flow or a finite transfer.
     stream: Option<Box<Stream>>,
 }
 
 // Whole cache lines: there may be a million. The fast path needs the first five, loss recovery four more.
-const _: () = assert!(size_of::<Sender>() <= 640 && offset_of!(Sender, first_tx) <= 320);
+const _: () = assert!(size_of::<Sender>() <= 640 && offset_of!(Sender, rate_clock) <= 320);
 const _: () = assert!(offset_of!(Sender, least_rtts) <= 576);
 
 impl Sender {
@@ -258,7 +232,8 @@ impl Sender {
     //# estimate of the number of octets that are currently in transit between the TCP sender and the TCP receiver.
     /// Packets in flight.
     pub const fn in_flight(&self) -> u32 {
-        (self.packets_out() + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
+        (self.packets_out() + self.scoreboard.retrans_out)
+            .saturating_sub(self.scoreboard.sacked_out + self.scoreboard.lost_out)
     }
 
     const fn packets_out(&self) -> u32 {
@@ -287,14 +262,14 @@ impl Sender {
 
     /// Fetches what an ACK on the fast path will need of the sender.
     pub fn fetch(&self) {
-        fetch_first(self, offset_of!(Self, first_tx));
+        fetch_first(self, offset_of!(Self, rate_clock));
     }
 
     /// Fetches what an ACK will need apart from the sender itself.
     pub fn fetch_behind(&self) {
         self.rtx.fetch_behind();
         if self.rtx.tracking() {
-            fetch_range(self, offset_of!(Self, first_tx)..offset_of!(Self, least_rtts));
+            fetch_range(self, offset_of!(Self, rate_clock)..offset_of!(Self, least_rtts));
         }
         if let Some(cc) = &self.cc {
             fetch_first(cc.as_ref(), 128.min(size_of_val(cc.as_ref())));
@@ -337,7 +312,7 @@ impl Sender {
     fn set_state(&mut self, state: CaState, now: Time) {
         if self.view.ca != state || state == CaState::Loss {
             self.view.ca = state;
-            self.reneged &= state != CaState::Open;
+            self.recovery.reneged &= state != CaState::Open;
             self.tell(StateEvent::Entered(state), now);
         }
     }

@@ -8,20 +8,32 @@ use knee_core::{Bytes, Rate, Time};
 /// a burst before it asks).
 const FIRST_PACED: u64 = 10;
 
-/// Inputs of the sender's own pacing rate, apart from the smoothed RTT. Few ask for the rate, so it is divided when
-/// asked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OwnPace {
-    /// Packets in the window or, where there are more, in flight.
+/// The pacing clock of a sender, but for the time up to which it is paced, which the algorithm sees
+/// ([`knee_cc::View::paced_until`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Pacer {
+    /// When its timer is due; `Time::MAX`: it is not set.
+    pub due: Time,
+    /// Packets in the window or, where there are more, in flight: what the sender's own rate follows, apart from the
+    /// smoothed RTT. Few ask for the rate, so it is divided when asked.
     window: u32,
     /// The window may double in an RTT, so the rate is 200 % of window per RTT, else 120 %.
     doubled: bool,
+    /// Departures are paced, those of window-based algorithms too.
+    on: bool,
+}
+
+impl Pacer {
+    /// A clock that has not started.
+    pub(super) fn new(on: bool) -> Self {
+        Self { due: Time::MAX, window: 0, doubled: false, on }
+    }
 }
 
 impl Sender {
     /// True if its departures are paced.
     pub const fn paced(&self) -> bool {
-        self.paced
+        self.pacer.on
     }
 
     /// True if its receiver counts CE marks.
@@ -31,7 +43,7 @@ impl Sender {
 
     /// Rate at which bursts leave, where they are paced: [`Rate::MAX`] holds none back.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.paced.then(|| self.rate_in_force()).filter(|&rate| rate < Rate::MAX)
+        self.pacer.on.then(|| self.rate_in_force()).filter(|&rate| rate < Rate::MAX)
     }
 
     /// The pacing rate of the algorithm or, where it sets none, the sender's own.
@@ -43,7 +55,7 @@ impl Sender {
     pub(super) const fn update_pacing_rate(&mut self) {
         let (cwnd, packets_out) = (self.control.cwnd, self.packets_out());
         let window = if cwnd > packets_out { cwnd } else { packets_out };
-        self.own_pace = OwnPace { window, doubled: cwnd < self.control.ssthresh / 2 };
+        (self.pacer.window, self.pacer.doubled) = (window, cwnd < self.control.ssthresh / 2);
     }
 
     /// The sender's own pacing rate: twice `cwnd / srtt` in slow start, 1.2 times beyond (tcp_update_pacing_rate). It
@@ -54,7 +66,7 @@ impl Sender {
 
     /// The sender's own pacing rate in bytes per second, at most [`Rate::MAX`].
     pub(super) fn own_bytes_per_sec(&self) -> u64 {
-        let OwnPace { window, doubled } = self.own_pace;
+        let Pacer { window, doubled, .. } = self.pacer;
         let percent = if doubled { 200 } else { 120 };
         let numerator = (u64::from(MSS) * 80_000 * percent).saturating_mul(u64::from(window));
         let bytes_per_s = numerator.checked_div(self.rtt.srtt8_us()).unwrap_or(numerator);
@@ -73,9 +85,9 @@ impl Sender {
 
     /// Returns true if the next departure has to wait for the pacing clock, and sets the pacing timer then.
     pub(super) fn waits_for_pacing(&mut self, now: Time) -> bool {
-        let waits = self.paced && self.view.paced_until > now;
+        let waits = self.pacer.on && self.view.paced_until > now;
         if waits {
-            self.pace_at = self.view.paced_until;
+            self.pacer.due = self.view.paced_until;
         }
         waits
     }
@@ -85,7 +97,7 @@ impl Sender {
     pub(super) fn advance_pacing_clock(&mut self, payload: u32, now: Time) {
         let prior = self.view.paced_until;
         self.view.paced_until = prior.max(now);
-        if self.paced && self.view.snd_nxt + self.retransmitted >= FIRST_PACED {
+        if self.pacer.on && self.view.snd_nxt + self.totals.retransmitted >= FIRST_PACED {
             let span = self.rate_in_force().time_for(Bytes(payload.into()));
             let credit = self.view.paced_until - prior;
             self.view.paced_until = self.view.paced_until.saturating_add(span - credit.min(span / 2));
@@ -142,7 +154,7 @@ mod tests {
             sender.send(now, &config, &mut out);
             let at_once = u64::from(burst) * 10u64.div_ceil(u64::from(burst));
             prop_assert_eq!(sender.snd_nxt(), at_once);
-            prop_assert_eq!(sender.pace_at, now + Time::from_millis(10 * u64::from(burst)));
+            prop_assert_eq!(sender.pacer.due, now + Time::from_millis(10 * u64::from(burst)));
         }
     }
 

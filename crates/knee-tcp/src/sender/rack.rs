@@ -120,7 +120,8 @@ impl Sender {
         //# either (a) three segments have been SACKed since the last recovery or (b) the sender is already in fast or
         //# RTO recovery.
         if !self.rack.reorder_seen
-            && (matches!(self.view.ca, CaState::Recovery | CaState::Loss) || self.sacked_out >= self.reordering)
+            && (matches!(self.view.ca, CaState::Recovery | CaState::Loss)
+                || self.scoreboard.sacked_out >= self.recovery.reordering)
         {
             return Micros(0);
         }
@@ -160,8 +161,8 @@ impl Sender {
             return;
         }
         let metric = highest - lowest;
-        if metric > u64::from(self.reordering) {
-            self.reordering = metric.min(MAX_REORDERING) as u32;
+        if metric > u64::from(self.recovery.reordering) {
+            self.recovery.reordering = metric.min(MAX_REORDERING) as u32;
         }
         //= RFC 8985, 6.2
         //# The sender sets RACK.reordering_seen to TRUE if such a segment is identified.
@@ -178,12 +179,12 @@ impl Sender {
         if segment & flags::LOST != 0 {
             if segment & flags::RETRANSMITTED != 0 {
                 self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
-                self.retrans_out -= 1;
+                self.scoreboard.retrans_out -= 1;
                 self.count_lost();
             }
         } else {
             self.rtx.set_flags(seq, flags::LOST, 0);
-            self.lost_out += 1;
+            self.scoreboard.lost_out += 1;
             self.count_lost();
         }
     }
@@ -191,9 +192,9 @@ impl Sender {
     /// Counts a transmission as lost. One that was taken for lost before, which turned out wrong, is on record already.
     const fn count_lost(&mut self) {
         self.view.lost += 1;
-        if self.unmarked > 0 {
-            self.unmarked -= 1;
-            self.lost_again += 1;
+        if self.totals.unmarked > 0 {
+            self.totals.unmarked -= 1;
+            self.totals.lost_again += 1;
         }
     }
 

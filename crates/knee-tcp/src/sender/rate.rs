@@ -28,6 +28,17 @@ pub struct RateStart {
     pub app_limited: bool,
 }
 
+/// The delivery state that the next transmission notes as its [`RateStart`], but for what the algorithm sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RateClock {
+    /// When the newest transmission left that was delivered; before, when the first of a flight did.
+    pub first_tx: Micros,
+    /// When it was delivered.
+    pub delivered_at: Micros,
+    /// Samples are limited by the application until so many packets are delivered; 0: none is.
+    pub app_limited_until: u64,
+}
+
 /// The newest transmission that an ACK delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateBase {
@@ -46,7 +57,7 @@ impl Sender {
         let newer = found.rate.as_ref().is_none_or(|rate| (sent, end) > (rate.sent, rate.end));
         if newer {
             if self.needs.rate {
-                self.first_tx = sent;
+                self.rate_clock.first_tx = sent;
             }
             let is_retrans = segment & flags::EVER_RETRANSMITTED != 0;
             found.rate = Some(RateBase { sent, delivered: burst.delivered, end, is_retrans });
@@ -57,7 +68,7 @@ impl Sender {
     /// The rate sample of this ACK (tcp_rate_gen): the longer of the send and the ACK interval counts. There is none
     /// while what was delivered is in doubt.
     pub(super) fn rate_sample(&self, found: &Findings, prior_delivered: u64, stamp: Micros) -> RateSample {
-        let newest = found.rate.as_ref().filter(|_| !self.reneged);
+        let newest = found.rate.as_ref().filter(|_| !self.recovery.reneged);
         let (Some(RateBase { sent, is_retrans, .. }), Some(start)) = (newest, &found.start) else {
             return RateSample { delivered: count_u32(self.view.delivered - prior_delivered), ..RateSample::NONE };
         };
@@ -103,28 +114,28 @@ impl Sender {
             self.end_app_limit();
         }
         if self.needs.rate && delivered > 0 {
-            self.delivered_at = stamp;
+            self.rate_clock.delivered_at = stamp;
         }
     }
 
     /// Ends the marking of what is sent where all that was limited by the application has been delivered.
     #[cold]
     pub(super) fn end_app_limit(&mut self) {
-        self.view.app_limited = self.view.delivered <= self.app_limited_until;
+        self.view.app_limited = self.view.delivered <= self.rate_clock.app_limited_until;
     }
 
     /// True if an ACK in order up to `seq` ends the limit by the application, so that the algorithm's view of it
     /// changes while the ACK is taken.
     #[cold]
     pub(super) const fn ends_app_limit(&self, seq: u64) -> bool {
-        self.view.delivered + (seq - self.view.snd_una) > self.app_limited_until
+        self.view.delivered + (seq - self.view.snd_una) > self.rate_clock.app_limited_until
     }
 
     /// The delivery state that a transmission of `count` segments takes along (tcp_rate_skb_sent).
     fn rate_start(&self, count: u32) -> RateStart {
         RateStart {
-            first_tx: self.first_tx,
-            delivered_at: self.delivered_at,
+            first_tx: self.rate_clock.first_tx,
+            delivered_at: self.rate_clock.delivered_at,
             delivered: self.view.delivered,
             delivered_ce: low_u32(self.view.delivered_ce),
             lost: low_u32(self.view.lost),
@@ -144,9 +155,9 @@ impl Sender {
     pub(super) fn check_app_limited(&mut self) {
         let unsent = self.end - self.view.snd_nxt;
         let starved = unsent == 0 || unsent == 1 && self.last_payload < u32::from(MSS);
-        if starved && self.window_room() > 0 && self.lost_out <= self.retrans_out {
+        if starved && self.window_room() > 0 && self.scoreboard.lost_out <= self.scoreboard.retrans_out {
             self.view.app_limited = true;
-            self.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
+            self.rate_clock.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
         }
     }
 }

@@ -11,6 +11,7 @@
 use super::ack::Findings;
 use super::micros::Micros;
 use super::prr::Prr;
+use super::undo::UndoState;
 use super::{Outgoing, Pending, Resend, Sender, flags};
 use knee_cc::{CaState, Congestion, Signal, StateEvent};
 use knee_core::Time;
@@ -21,26 +22,60 @@ const DUP_THRESHOLD: u32 = 3;
 /// Least time that a receiver has to acknowledge what it SACKed (tcp_check_sack_reneging).
 const RENEGING_MIN: Time = Time::from_millis(10);
 
+/// The state of loss recovery beside the counts of the [`Scoreboard`](super::sack::Scoreboard) and RACK's.
+#[derive(Clone)]
+pub(super) struct Recovery {
+    /// The episode ends once all segments before this one are acknowledged.
+    pub high_seq: u64,
+    pub undo: UndoState,
+    pub prr: Prr,
+    /// Segments by which packets were reordered at the most (tcp_reordering).
+    pub reordering: u32,
+    /// Segments that D-SACKs have reported.
+    pub dsack_segments: u32,
+    /// Timeouts in a row without progress.
+    pub backoffs: u32,
+    /// New segments show whether the last timeout was spurious (RFC 5682).
+    pub frto: bool,
+    /// In recovery from a timeout that found the first segment SACKed. Linux's `is_sack_reneg` also stays after a
+    /// partial undo of that recovery.
+    pub reneged: bool,
+}
+
+impl Recovery {
+    /// Nothing was lost or reordered.
+    pub(super) const NONE: Self = Self {
+        high_seq: 0,
+        undo: UndoState::NONE,
+        prr: Prr::begin(0),
+        reordering: DUP_THRESHOLD,
+        dsack_segments: 0,
+        backoffs: 0,
+        frto: false,
+        reneged: false,
+    };
+}
+
 impl Sender {
     /// Runs the state machine on a dubious ACK (tcp_fastretrans_alert). Tells what to send first.
     #[cold]
     pub(super) fn recover(&mut self, prior_una: u64, duplicate: bool, found: &mut Findings, now: Time) -> Resend {
         if found.ece {
-            self.undo.prior_ssthresh = 0;
+            self.recovery.undo.prior_ssthresh = 0;
         }
         if found.advanced && self.head_is_sacked() {
             self.await_sacked(found, now);
             return Resend::None;
         }
         if self.view.ca == CaState::Open {
-            self.undo.stamp = 0;
-        } else if self.view.snd_una >= self.high_seq {
+            self.recovery.undo.stamp = 0;
+        } else if self.view.snd_una >= self.recovery.high_seq {
             //= RFC 6675, 5
             //# An incoming cumulative ACK for a sequence number greater than RecoveryPoint signals the end of loss
             //# recovery, and the loss recovery phase MUST be terminated.
             match self.view.ca {
                 // The CWR flag must reach the receiver: something beyond `high_seq` has to be acknowledged.
-                CaState::Cwr if self.view.snd_una != self.high_seq => {
+                CaState::Cwr if self.view.snd_una != self.recovery.high_seq => {
                     self.end_reduction(now);
                     self.set_state(CaState::Open, now);
                 }
@@ -61,7 +96,7 @@ impl Sender {
                 }
                 self.find_losses(found, now);
                 if self.view.ca != CaState::Recovery {
-                    if self.lost_out == 0 {
+                    if self.scoreboard.lost_out == 0 {
                         return Resend::None;
                     }
                     self.enter_recovery(found.ece, now);
@@ -104,7 +139,7 @@ impl Sender {
     }
 
     fn maybe_enter_recovery(&mut self, found: &Findings, now: Time) -> Resend {
-        if self.lost_out == 0 {
+        if self.scoreboard.lost_out == 0 {
             self.try_to_open(found, now);
             return Resend::None;
         }
@@ -113,11 +148,11 @@ impl Sender {
     }
 
     fn find_losses(&mut self, found: &mut Findings, now: Time) {
-        let retransmitted = self.retrans_out;
+        let retransmitted = self.scoreboard.retrans_out;
         if self.detect_losses(now) {
             found.set_timer = false;
         }
-        found.lost_retransmission |= retransmitted > self.retrans_out;
+        found.lost_retransmission |= retransmitted > self.scoreboard.retrans_out;
     }
 
     /// The retransmission timeout fired (tcp_retransmit_timer).
@@ -125,9 +160,9 @@ impl Sender {
         if self.packets_out() == 0 {
             return;
         }
-        self.timeouts += 1;
+        self.totals.timeouts += 1;
         self.enter_loss(now);
-        self.backoffs += 1;
+        self.recovery.backoffs += 1;
         //= RFC 5682, 3.1
         //# When the retransmission timer expires, retransmit the first unacknowledged segment and set SpuriousRecovery
         //# to FALSE.
@@ -150,11 +185,11 @@ impl Sender {
         //# When a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been
         //# resent by way of the retransmission timer, the value of ssthresh MUST be set
         let reduces = matches!(self.view.ca, CaState::Open | CaState::Disorder)
-            || self.high_seq <= self.view.snd_una
-            || (self.view.ca == CaState::Loss && self.backoffs == 0);
+            || self.recovery.high_seq <= self.view.snd_una
+            || (self.view.ca == CaState::Loss && self.recovery.backoffs == 0);
         if reduces {
-            self.undo.prior_ssthresh = self.current_ssthresh();
-            self.prr.prior_cwnd = self.control.cwnd;
+            self.recovery.undo.prior_ssthresh = self.current_ssthresh();
+            self.recovery.prr.prior_cwnd = self.control.cwnd;
             self.ask_ssthresh(Signal::Timeout, now);
             self.tell(StateEvent::Timeout, now);
             self.init_undo();
@@ -164,19 +199,19 @@ impl Sender {
         //# LW, which equals 1 full-sized segment (regardless of the value of IW).
         self.set_cwnd(self.in_flight() + 1, now);
         self.control.cwnd_cnt = 0;
-        if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.sacked_out >= DUP_THRESHOLD {
-            self.reordering = self.reordering.min(DUP_THRESHOLD);
+        if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.scoreboard.sacked_out >= DUP_THRESHOLD {
+            self.recovery.reordering = self.recovery.reordering.min(DUP_THRESHOLD);
         }
         self.set_state(CaState::Loss, now);
         //= RFC 6675, 5.1
         //# If an RTO occurs during loss recovery as specified in this document, RecoveryPoint MUST be set to HighData.
-        self.high_seq = self.view.snd_nxt;
+        self.recovery.high_seq = self.view.snd_nxt;
         self.tlp.end = 0;
         self.cwr_to_signal = self.ecn.reports_reductions();
         //= RFC 5682, 3.1 (departs: Linux applies it again once the timeout has fired before)
         //# This algorithm SHOULD NOT be applied if the TCP sender is already in loss recovery when a retransmission
         //# timeout occurs.
-        self.frto = fresh || self.backoffs > 0;
+        self.recovery.frto = fresh || self.recovery.backoffs > 0;
     }
 
     /// Marks lost what is old, and all that is in flight where the receiver has discarded what it SACKed
@@ -187,8 +222,8 @@ impl Sender {
         let reneged = self.head_is_sacked();
         if reneged {
             self.rtx.forget_sacks();
-            self.sacked_out = 0;
-            self.reneged = true;
+            self.scoreboard.sacked_out = 0;
+            self.recovery.reneged = true;
         }
         let stamp = Micros::of(now);
         for seq in self.view.snd_una..self.view.snd_nxt {
@@ -205,14 +240,14 @@ impl Sender {
 
     /// An ACK after a timeout: was it spurious (F-RTO, RFC 5682)? Is it over?
     fn process_loss(&mut self, duplicate: bool, found: &Findings, now: Time) -> Resend {
-        let recovered = self.view.snd_una >= self.high_seq;
+        let recovered = self.view.snd_una >= self.recovery.high_seq;
         if found.advanced && self.try_undo_loss(false, now) {
             return Resend::None;
         }
         //= RFC 5682, 3.1
         //# Given that the TCP Selective Acknowledgment Option [MMFR96] is enabled for a TCP connection, a TCP sender
         //# MAY apply the SACK-enhanced F-RTO algorithm.
-        if self.frto {
+        if self.recovery.frto {
             //= RFC 5682, 3.1
             //# If the Cumulative Acknowledgment field or a SACK information in the ACK does not cover more than
             //# "RecoveryPoint" AND it acknowledges data that was not acknowledged earlier (either with cumulative
@@ -221,24 +256,24 @@ impl Sender {
             if found.original_delivered && self.try_undo_loss(true, now) {
                 return Resend::None;
             }
-            if self.view.snd_nxt > self.high_seq {
+            if self.view.snd_nxt > self.recovery.high_seq {
                 //= RFC 5682, 3.1 (departs: Linux leaves the window as it is)
                 //# proceed with the conventional RTO recovery, retransmitting unacknowledged segments.
                 if found.sacked || duplicate {
-                    self.frto = false;
+                    self.recovery.frto = false;
                 }
             } else if found.advanced && !recovered {
                 //= RFC 5682, 3.1
                 //# When a new acknowledgment arrives, set variable "RecoveryPoint" to indicate the highest sequence
                 //# number transmitted so far.
-                self.high_seq = self.view.snd_nxt;
+                self.recovery.high_seq = self.view.snd_nxt;
                 //= RFC 5682, 3.1 (departs: as many as the window lets leave)
                 //# Else, if the Cumulative Acknowledgment field does not cover "RecoveryPoint" but is larger than
                 //# SND.UNA, transmit up to two new (previously unsent) segments and proceed to step 3.
                 if self.view.snd_nxt < self.end {
                     return Resend::New;
                 }
-                self.frto = false;
+                self.recovery.frto = false;
             }
         }
         if recovered {
@@ -250,13 +285,13 @@ impl Sender {
 
     pub(super) fn enter_recovery(&mut self, ece: bool, now: Time) {
         if !self.any_retransmission() {
-            self.undo.stamp = 0;
+            self.recovery.undo.stamp = 0;
         }
-        self.undo.prior_ssthresh = 0;
+        self.recovery.undo.prior_ssthresh = 0;
         self.init_undo();
         if !self.reducing() {
             if !ece {
-                self.undo.prior_ssthresh = self.current_ssthresh();
+                self.recovery.undo.prior_ssthresh = self.current_ssthresh();
             }
             self.begin_reduction(Signal::Loss, now);
         }
@@ -264,9 +299,9 @@ impl Sender {
     }
 
     fn enter_cwr(&mut self, now: Time) {
-        self.undo.prior_ssthresh = 0;
+        self.recovery.undo.prior_ssthresh = 0;
         if matches!(self.view.ca, CaState::Open | CaState::Disorder) {
-            self.undo.marker = None;
+            self.recovery.undo.marker = None;
             //= RFC 8257, 3.3
             //# Just as specified in [RFC3168], DCTCP does not react to congestion indications more than once for every
             //# window of data.
@@ -283,10 +318,10 @@ impl Sender {
     }
 
     pub(super) fn begin_reduction(&mut self, signal: Signal, now: Time) {
-        self.high_seq = self.view.snd_nxt;
+        self.recovery.high_seq = self.view.snd_nxt;
         self.tlp.end = 0;
         self.control.cwnd_cnt = 0;
-        self.prr = Prr::begin(self.control.cwnd);
+        self.recovery.prr = Prr::begin(self.control.cwnd);
         //= RFC 6937, 3
         //# ssthresh = CongCtrlAlg() // Target cwnd after recovery
         self.ask_ssthresh(signal, now);
@@ -298,7 +333,7 @@ impl Sender {
     #[cold]
     pub(super) fn reduce_proportionally(&mut self, delivered: u32, progress: bool, now: Time) {
         let (in_flight, ssthresh) = (self.in_flight(), self.control.ssthresh);
-        if let Some(count) = self.prr.sndcnt(delivered, in_flight, ssthresh, progress) {
+        if let Some(count) = self.recovery.prr.sndcnt(delivered, in_flight, ssthresh, progress) {
             let cwnd = (i64::from(in_flight) + count).max(1);
             self.set_cwnd(saturating_u32(non_negative(cwnd)), now);
         }
@@ -310,7 +345,7 @@ impl Sender {
         }
         //= RFC 5681, 3.2 (departs: once all that was sent before the loss is acknowledged)
         //# a TCP MUST set cwnd to ssthresh
-        if self.reduced() && (self.view.ca == CaState::Cwr || self.undo.marker.is_some()) {
+        if self.reduced() && (self.view.ca == CaState::Cwr || self.recovery.undo.marker.is_some()) {
             //= RFC 5681, 4.3
             //# cwnd MUST be set to no more than ssthresh
             self.set_cwnd(self.control.ssthresh, now);
@@ -319,22 +354,22 @@ impl Sender {
     }
 
     pub(super) fn any_retransmission(&self) -> bool {
-        self.retrans_out > 0
+        self.scoreboard.retrans_out > 0
             || (self.packets_out() > 0 && self.rtx.flags(self.view.snd_una) & flags::EVER_RETRANSMITTED != 0)
     }
 
     pub(super) fn try_keep_open(&mut self, now: Time) {
-        let left_out = self.sacked_out + self.lost_out > 0;
+        let left_out = self.scoreboard.sacked_out + self.scoreboard.lost_out > 0;
         let state = if left_out || self.any_retransmission() { CaState::Disorder } else { CaState::Open };
         if self.view.ca != state {
             self.set_state(state, now);
-            self.high_seq = self.view.snd_nxt;
+            self.recovery.high_seq = self.view.snd_nxt;
         }
     }
 
     fn try_to_open(&mut self, found: &Findings, now: Time) {
         if !self.any_retransmission() {
-            self.undo.stamp = 0;
+            self.recovery.undo.stamp = 0;
         }
         if found.ece {
             self.enter_cwr(now);

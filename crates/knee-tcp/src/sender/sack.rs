@@ -6,6 +6,17 @@ use super::{AckInfo, Sender, flags};
 use knee_cc::CaState;
 use knee_core::convert::count_u32;
 
+/// Segments of the flight by what is known of them (RFC 6675, 2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scoreboard {
+    /// Segments that the receiver has beyond a gap.
+    pub sacked_out: u32,
+    /// Segments deemed lost.
+    pub lost_out: u32,
+    /// Retransmissions in flight.
+    pub retrans_out: u32,
+}
+
 impl Sender {
     /// Tags what the SACK blocks report (tcp_sacktag_write_queue).
     #[cold]
@@ -59,7 +70,7 @@ impl Sender {
     /// A segment that was sent once arrived after a later one (tcp_check_sack_reordering).
     pub(super) fn check_sack_reordering(&mut self, found: &Findings) {
         if let Some(lowest) = found.sacked_late
-            && (self.view.ca != CaState::Loss || self.undo.marker.is_some())
+            && (self.view.ca != CaState::Loss || self.recovery.undo.marker.is_some())
         {
             self.note_reordering(lowest, self.rtx.highest_sacked(self.view.snd_una));
         }
@@ -73,8 +84,8 @@ impl Sender {
         let sent = burst.sent();
         self.rack_advance(sent, seq + 1, segment, stamp);
         if segment & flags::LOST != 0 {
-            self.lost_out -= 1;
-            self.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
+            self.scoreboard.lost_out -= 1;
+            self.scoreboard.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
         if segment & flags::EVER_RETRANSMITTED == 0 {
             //= RFC 8985, 6.2
@@ -83,11 +94,11 @@ impl Sender {
             if seq < highest {
                 found.saw_late(seq);
             }
-            found.original_delivered |= seq < self.high_seq;
+            found.original_delivered |= seq < self.recovery.high_seq;
             let first = found.sack_sent.map_or(sent, |(first, _)| first);
             found.sack_sent = Some((first, sent));
         }
-        self.sacked_out += 1;
+        self.scoreboard.sacked_out += 1;
         self.count_delivered(1, found);
         found.sacked = true;
         if self.rate_delivered(&burst, seq + 1, segment, found) && self.needs.rate {
@@ -99,9 +110,9 @@ impl Sender {
     #[cold]
     fn take_dsack(&mut self, block: (u64, u64), ack_seq: u64, found: &mut Findings) {
         let segments = block.1 - block.0;
-        self.dsack_segments = self.dsack_segments.saturating_add(count_u32(segments));
+        self.recovery.dsack_segments = self.recovery.dsack_segments.saturating_add(count_u32(segments));
         // More duplicates than retransmissions: the network made them.
-        if u64::from(self.dsack_segments) > self.retransmitted {
+        if u64::from(self.recovery.dsack_segments) > self.totals.retransmitted {
             return;
         }
         found.dsack = true;
@@ -110,21 +121,21 @@ impl Sender {
             self.rack.dsack_seen = true;
             self.widened = true;
         }
-        let counts = self.undo.counts_dsack(block.1);
+        let counts = self.recovery.undo.counts_dsack(block.1);
         if counts && block.1 <= ack_seq.max(self.view.snd_una) {
-            self.undo.on_dsack(segments);
+            self.recovery.undo.on_dsack(segments);
         } else if block.0 >= self.view.snd_una && self.rtx.tracking() {
             for seq in block.0..block.1.min(self.view.snd_nxt) {
                 let segment = self.rtx.flags(seq);
                 if segment & flags::EVER_RETRANSMITTED != 0 && counts {
-                    self.undo.on_dsack(1);
+                    self.recovery.undo.on_dsack(1);
                 }
                 if segment & flags::SACKED != 0 && segment & flags::EVER_RETRANSMITTED != 0 {
                     found.saw_late(seq);
                 }
                 if segment & flags::SACKED != 0 && segment & flags::RETRANSMITTED != 0 {
                     self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
-                    self.retrans_out -= 1;
+                    self.scoreboard.retrans_out -= 1;
                 }
             }
         }
@@ -155,7 +166,7 @@ mod tests {
     fn a_segment_sacked_below_another_shows_reordering_by_that_distance() {
         let seen = |blocks: &[(u64, u64)]| {
             let sender = after(blocks);
-            (sender.rack.reorder_seen, sender.reordering)
+            (sender.rack.reorder_seen, sender.recovery.reordering)
         };
         assert_eq!(seen(&[(2, 3), (2, 4)]), (false, 3), "in order");
         // Segment 1 after segment 2: a distance of 2, less than the three that are tolerated anyway.
@@ -181,7 +192,7 @@ mod tests {
     fn after_a_timeout_reordering_counts_while_it_may_be_undone() {
         for (marker, counts) in [(Some(0), true), (None, false)] {
             let mut sender = after(&[(9, 10)]);
-            (sender.view.ca, sender.undo.marker) = (CaState::Loss, marker);
+            (sender.view.ca, sender.recovery.undo.marker) = (CaState::Loss, marker);
             let found = Findings { sacked_late: Some(4), ..Findings::default() };
             sender.check_sack_reordering(&found);
             assert_eq!(sender.rack.reorder_seen, counts);

@@ -2,14 +2,14 @@
 
 use super::cwnd::WindowUse;
 use super::micros::Micros;
-use super::pacing::OwnPace;
 use super::probe::Tlp;
-use super::prr::Prr;
 use super::queue::RetransmitQueue;
 use super::rack::Rack;
+use super::rate::RateClock;
+use super::recovery::Recovery;
 use super::rtt::{LeastRtts, RttEstimator};
-use super::undo::UndoState;
-use super::{Config, Pending, Sender};
+use super::sack::Scoreboard;
+use super::{Config, Pacer, Pending, Sender, Totals};
 use crate::ecn::{Ecn, FIRST_COUNT};
 use crate::timer::Timer;
 use knee_cc::{Control, DynCongestionControl, Needs, StateEvent, View};
@@ -47,46 +47,28 @@ impl Sender {
             view: View::INITIAL,
             rtx: RetransmitQueue::new(init.needs.rate),
             end,
-            pace_at: Time::MAX,
+            pacer: Pacer::new(init.paced || init.needs.pacing),
             rtt: RttEstimator::new(config.rto_min),
             timer: Timer::OFF,
             tlp: Tlp::default(),
             tsecr: 0,
-            timeouts: 0,
-            sacked_out: 0,
-            lost_out: 0,
-            retrans_out: 0,
+            scoreboard: Scoreboard::default(),
             pending: Pending::Nothing,
             widened: false,
-            paced: init.paced || init.needs.pacing,
             held_back: false,
             established: false,
             plain_packets: !init.ecn.is_on(),
             ecn: init.ecn,
             known_marks: if init.ecn.is_accurate() { Packet::ace(FIRST_COUNT) } else { 0 },
             needs: init.needs,
-            first_tx: Micros(0),
-            delivered_at: Micros(0),
-            app_limited_until: 0,
-            retransmitted: 0,
-            lost_again: 0,
-            unmarked: 0,
-            short_bytes: 0,
+            rate_clock: RateClock::default(),
+            totals: Totals::default(),
             rack: Rack { reorder_steps: 1, ..Rack::default() },
             reached: (0, 0),
             window_use: WindowUse::default(),
-            own_pace: OwnPace::default(),
-            backoffs: 0,
+            recovery: Recovery::NONE,
             last_payload,
             least_rtts: LeastRtts::NONE,
-            cwnd_integral: (0, Time::ZERO),
-            high_seq: 0,
-            undo: UndoState::NONE,
-            dsack_segments: 0,
-            prr: Prr::default(),
-            reordering: 3,
-            frto: false,
-            reneged: false,
             cwr_to_signal: false,
             stream: None,
         }
@@ -100,9 +82,9 @@ impl Sender {
 
     /// The SYN's timer fired: it has to be sent again.
     pub fn reconnect(&mut self, now: Time) {
-        self.timeouts += 1;
+        self.totals.timeouts += 1;
         self.rtt.back_off();
-        self.backoffs += 1;
+        self.recovery.backoffs += 1;
         self.connect(now);
     }
 
@@ -110,11 +92,11 @@ impl Sender {
     /// first SYN was answered after all, its timeouts were spurious and cost nothing (Linux's
     /// `tcp_try_undo_spurious_syn`).
     pub fn answer_to_syn(&mut self, first: Time, tsecr: u32, now: Time) -> Time {
-        if self.backoffs == 0 {
+        if self.recovery.backoffs == 0 {
             return Micros::of(now).time() - Micros::of(first).time();
         }
         if tsecr == Self::tsval(first) {
-            self.backoffs = 0;
+            self.recovery.backoffs = 0;
         }
         // Linux takes no RTT below a millisecond from timestamps.
         Time::from_millis(u64::from(Self::tsval(now).wrapping_sub(tsecr)).max(1))
@@ -129,21 +111,21 @@ impl Sender {
         //# Further, if the SYN or SYN/ACK is lost, the initial window used by a sender after a correctly transmitted
         //# SYN MUST be one segment consisting of at most SMSS bytes.
         // More than one lost SYN costs the initial window (Linux's tcp_init_transfer; RFC 6928, 3, says so of one).
-        if self.backoffs > 1 {
+        if self.recovery.backoffs > 1 {
             self.control.cwnd = 1;
         }
-        self.backoffs = 0;
+        self.recovery.backoffs = 0;
         if let Some(rtt) = rtt {
             let rtt = Micros::of(rtt);
             self.feed_rtt(rtt, rtt, Micros::of(now));
         }
         // The SYN counts as delivered, so that "nothing delivered" never describes a live connection.
         self.view.delivered = 1;
-        self.delivered_at = Micros::of(now);
-        self.first_tx = Micros::of(now);
+        self.rate_clock.delivered_at = Micros::of(now);
+        self.rate_clock.first_tx = Micros::of(now);
         self.window_use.since = now;
         self.view.paced_until = now;
-        self.cwnd_integral = (0, now);
+        self.totals.cwnd_integral = (0, now);
         self.update_pacing_rate();
     }
 

@@ -54,18 +54,33 @@ pub fn established(cc: &str, bytes: Option<u64>, paced: bool, rtt: Option<Time>,
 
 /// All of a sender that an ACK may change, but for its algorithm's own state.
 pub fn state(s: &mut Sender) -> String {
-    let ends =
-        (s.view.snd_una, s.view.snd_nxt, s.view.delivered, s.delivered_at, s.first_tx, s.app_limited_until, s.tsecr);
-    let recovery = (s.view.ca, s.sacked_out, s.lost_out, s.retrans_out, s.prr.delivered, s.prr.out, s.high_seq);
+    let ends = (
+        s.view.snd_una,
+        s.view.snd_nxt,
+        s.view.delivered,
+        s.rate_clock.delivered_at,
+        s.rate_clock.first_tx,
+        s.rate_clock.app_limited_until,
+        s.tsecr,
+    );
+    let recovery = (
+        s.view.ca,
+        s.scoreboard.sacked_out,
+        s.scoreboard.lost_out,
+        s.scoreboard.retrans_out,
+        s.recovery.prr.delivered,
+        s.recovery.prr.out,
+        s.recovery.high_seq,
+    );
     let limits = (
         s.window_use.limited,
         s.window_use.max_out,
         s.window_use.end,
         s.window_use.used,
         s.window_use.since,
-        s.cwnd_integral,
+        s.totals.cwnd_integral,
     );
-    let timers = (s.pending, s.timer, s.view.paced_until, s.pace_at, s.own_pacing_rate(), s.backoffs);
+    let timers = (s.pending, s.timer, s.view.paced_until, s.pacer.due, s.own_pacing_rate(), s.recovery.backoffs);
     let flags = (s.tlp.is_outstanding(), s.widened, s.view.app_limited);
     let parts = (s.control, s.counters(), &s.rtt, &s.least_rtts, &s.rack, &s.rtx, flags);
     format!("{ends:?} {recovery:?} {limits:?} {timers:?} {parts:?}")

@@ -8,7 +8,7 @@ use knee_core::Time;
 impl Sender {
     /// The pacing timer fired.
     pub fn on_pace(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
-        self.pace_at = Time::MAX;
+        self.pacer.due = Time::MAX;
         // tcp_tsq_write: a full window does not set the timer again.
         if self.window_room() > 0 {
             self.send_lost(now, config, out);
@@ -77,6 +77,6 @@ impl Sender {
 
     /// When its next timer is due, at the earliest.
     pub fn due(&self) -> Time {
-        self.timer.not_before().min(self.pace_at)
+        self.timer.not_before().min(self.pacer.due)
     }
 }

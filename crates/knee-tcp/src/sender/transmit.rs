@@ -40,14 +40,14 @@ impl Sender {
     fn resend_first(&mut self, resend: Resend, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         if resend == Resend::New {
             self.send_new(Push::Normal, now, config, out);
-            if self.view.snd_nxt > self.high_seq {
+            if self.view.snd_nxt > self.recovery.high_seq {
                 return;
             }
             //= RFC 5682, 3.1
             //# If the TCP sender is not able to transmit any previously unsent data -- either due to receiver window
             //# limitation or because it does not have any new data to send -- the recommended action is to refrain from
             //# entering step 3 of this algorithm.
-            self.frto = false;
+            self.recovery.frto = false;
         }
         self.send_lost(now, config, out);
     }
@@ -113,7 +113,7 @@ impl Sender {
         if self.reducing() {
             //= RFC 6937, 3
             //# prr_out += (data sent) // strictly less than or equal to sndcnt
-            self.prr.out += sent;
+            self.recovery.prr.out += sent;
         }
         //= RFC 8985, 7.2
         //# The sender SHOULD start or restart a loss probe PTO timer after transmitting new data (that was not itself a
@@ -140,8 +140,8 @@ impl Sender {
         self.rtx.push(Transmission::new(start, count, stamp, self.view.delivered, false));
         if self.needs.rate {
             if was_empty {
-                self.first_tx = stamp;
-                self.delivered_at = stamp;
+                self.rate_clock.first_tx = stamp;
+                self.rate_clock.delivered_at = stamp;
             }
             self.push_start(count);
         }
@@ -166,7 +166,7 @@ impl Sender {
         if let Some(stream) = &self.stream {
             short += count_u32(stream.missing_before(end) - stream.missing_before(departure.start));
         }
-        self.short_bytes += u64::from(short);
+        self.totals.short_bytes += u64::from(short);
         self.advance_pacing_clock(departure.count * u32::from(MSS) - short, now);
         out.push(departure);
     }
@@ -178,7 +178,7 @@ impl Sender {
         }
         let mut seq = self.rtx.retransmit_hint().max(self.view.snd_una);
         let (mut total, mut rearm) = (0, false);
-        while self.retrans_out < self.lost_out
+        while self.scoreboard.retrans_out < self.scoreboard.lost_out
             && let Some((start, end)) = self.next_lost(seq)
         {
             self.rtx.set_retransmit_hint(start);
@@ -200,7 +200,7 @@ impl Sender {
         if self.reducing() {
             //= RFC 6937, 3
             //# prr_out += (data sent) // strictly less than or equal to sndcnt
-            self.prr.out += total;
+            self.recovery.prr.out += total;
         }
         if total > 0 {
             self.tell_sent(total, true, now);
@@ -238,10 +238,10 @@ impl Sender {
         for seq in start..start + u64::from(count) {
             // After an undo a retransmission may be in flight of what is not lost; on a timeout the head leaves once
             // more.
-            self.retrans_out += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
+            self.scoreboard.retrans_out += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
             self.rtx.set_flags(seq, flags::RETRANSMITTED, 0);
         }
-        self.undo.on_retransmission(count, Self::tsval(now));
+        self.recovery.undo.on_retransmission(count, Self::tsval(now));
     }
 
     /// Sends segments again; only while tracking.
@@ -256,7 +256,7 @@ impl Sender {
             //# Upon retransmitting a segment, set Segment.retransmitted to TRUE.
             self.rtx.set_flags(seq, flags::EVER_RETRANSMITTED, 0);
         }
-        self.retransmitted += u64::from(count);
+        self.totals.retransmitted += u64::from(count);
         self.leave(Outgoing { start, count, retransmission: true }, now, out);
     }
 }

@@ -57,16 +57,16 @@ impl UndoState {
 impl Sender {
     pub(super) fn init_undo(&mut self) {
         let probe = self.tlp.is_outstanding() && self.tlp.retransmitted;
-        self.undo.begin(self.view.snd_una, self.retrans_out + u32::from(probe));
+        self.recovery.undo.begin(self.view.snd_una, self.scoreboard.retrans_out + u32::from(probe));
     }
 
     /// True if the echoed timestamp shows that the original, not the retransmission, arrived (Eifel, RFC 3522).
     fn original_arrived(&self) -> bool {
-        self.undo.stamp == 0 || self.echoed_before(self.undo.stamp)
+        self.recovery.undo.stamp == 0 || self.echoed_before(self.recovery.undo.stamp)
     }
 
     fn may_undo(&self) -> bool {
-        self.undo.is_disproved(self.original_arrived())
+        self.recovery.undo.is_disproved(self.original_arrived())
     }
 
     fn undo_reduction(&mut self, unmark: bool, now: Time) {
@@ -76,18 +76,18 @@ impl Sender {
                     self.rtx.set_flags(seq, 0, flags::LOST);
                 }
             }
-            self.unmarked += self.lost_out;
-            self.lost_out = 0;
+            self.totals.unmarked += self.scoreboard.lost_out;
+            self.scoreboard.lost_out = 0;
         }
-        if self.undo.prior_ssthresh > 0 {
-            let prior_cwnd = self.prr.prior_cwnd;
+        if self.recovery.undo.prior_ssthresh > 0 {
+            let prior_cwnd = self.recovery.prr.prior_cwnd;
             self.ask(now, |cc, view, control| cc.on_undo(&Undo { view, prior_cwnd }, control));
-            if self.undo.prior_ssthresh > self.control.ssthresh {
-                self.control.ssthresh = self.undo.prior_ssthresh;
+            if self.recovery.undo.prior_ssthresh > self.control.ssthresh {
+                self.control.ssthresh = self.recovery.undo.prior_ssthresh;
                 self.cwr_to_signal = false;
             }
         }
-        self.undo.marker = None;
+        self.recovery.undo.marker = None;
         self.rack.advanced = true;
     }
 
@@ -105,23 +105,23 @@ impl Sender {
             return false;
         }
         self.undo_reduction(true, now);
-        self.backoffs = 0;
+        self.recovery.backoffs = 0;
         self.set_state(CaState::Open, now);
         true
     }
 
     /// A partial ACK by the original: reordering, not loss. True: retransmissions are still out, wait for them.
     pub(super) fn try_undo_partial(&mut self, prior_una: u64, now: Time) -> bool {
-        if self.undo.marker.is_none() || !self.original_arrived() {
+        if self.recovery.undo.marker.is_none() || !self.original_arrived() {
             return false;
         }
         let highest = self.rtx.highest_sacked(self.view.snd_una);
         self.note_reordering(prior_una, highest);
-        if self.retrans_out > 0 {
+        if self.scoreboard.retrans_out > 0 {
             return true;
         }
         if !self.any_retransmission() {
-            self.undo.stamp = 0;
+            self.recovery.undo.stamp = 0;
         }
         self.undo_reduction(true, now);
         self.try_keep_open(now);
@@ -129,7 +129,7 @@ impl Sender {
     }
 
     pub(super) fn try_undo_dsack(&mut self, now: Time) -> bool {
-        if self.undo.marker.is_none() || self.undo.retransmissions != 0 {
+        if self.recovery.undo.marker.is_none() || self.recovery.undo.retransmissions != 0 {
             return false;
         }
         self.rack.reorder_persist = (self.rack.reorder_persist + 1).min(REORDER_PERSIST);

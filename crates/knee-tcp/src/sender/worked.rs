@@ -128,10 +128,10 @@ impl Bench {
 
     /// The timer fires up to the next retransmission timeout. Gives when that is, in us.
     fn time_out(&mut self) -> u64 {
-        let before = self.sender.timeouts;
+        let before = self.sender.totals.timeouts;
         loop {
             let (at, _) = self.fire();
-            if self.sender.timeouts > before {
+            if self.sender.totals.timeouts > before {
                 return at;
             }
         }
@@ -262,7 +262,7 @@ fn rack_widens_with_each_round_trip_that_saw_a_d_sack() {
         let mut b = Bench::new(10, true);
         b.sender.rack.reorder_seen = true;
         // So many duplicates must have been caused by retransmissions.
-        b.sender.retransmitted = rounds;
+        b.sender.totals.retransmitted = rounds;
         let mut at = START;
         for _ in 0..rounds {
             at += 20_000;
@@ -467,7 +467,7 @@ fn a_timeout_that_finds_the_first_segment_sacked_sends_all_again() {
     let out = [(20_000, 1), (40_000, 3), (60_000, 7)].map(|(after, seq)| b.ack(at + after, seq, &[]));
     assert_eq!(out.each_ref().map(|left| (left[0].0, counts(std::slice::from_ref(left))[0])), [(1, 2), (3, 4), (7, 3)]);
     b.ack(at + 80_000, 10, &[]);
-    assert_eq!((b.sender.state(), b.sender.timeouts), (CaState::Open, 1));
+    assert_eq!((b.sender.state(), b.sender.totals.timeouts), (CaState::Open, 1));
 }
 
 /// tcp_check_sack_reneging: 1 to 3 are SACKed, and then an ACK ends before 1. The receiver has max(SRTT / 2, 10 ms) to
@@ -498,7 +498,7 @@ fn a_receiver_that_kept_what_it_sacked_has_time_to_say_so() {
     b.ack(60_000, 1, &[]);
     b.ack(61_000, 4, &[]);
     assert_eq!((b.sender.pending, b.due()), (Pending::Timeout, 61_000 + 220_000));
-    assert_eq!((b.sender.timeouts, b.sender.scoreboard().0), (0, 0));
+    assert_eq!((b.sender.totals.timeouts, b.sender.scoreboard().0), (0, 0));
 }
 
 // Use of the window.

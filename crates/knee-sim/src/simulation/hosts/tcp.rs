@@ -316,8 +316,8 @@ impl HostPair<'_, TcpEnds> {
 
     #[cold]
     fn note_state(&mut self, now: Time, out: &mut impl Outbox) {
-        let Sender { control, timeouts, .. } = self.ends.sender;
-        self.note_states(now, &control, self.ends.sender.state(), timeouts, out);
+        let Sender { control, totals, .. } = self.ends.sender;
+        self.note_states(now, &control, self.ends.sender.state(), totals.timeouts, out);
     }
 
     #[cold]
@@ -363,7 +363,7 @@ pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
         delivered_bytes: receiver.delivered_bytes(),
         new_bytes: sender.new_bytes(),
         outstanding: sender.snd_nxt() - sender.snd_una(),
-        cwnd_integral: sender.cwnd_integral.0,
+        cwnd_integral: sender.totals.cwnd_integral.0,
         sender: SenderState {
             phase: sender.control.phase,
             ca: sender.state(),

@@ -60,18 +60,26 @@ fn states(sender: &Sender, reference: &Reference) -> [String; 2] {
     let real = format!(
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         (s.view.snd_una, s.view.snd_nxt, s.view.ca, s.view.delivered, s.view.delivered_ce, s.view.lost),
-        (s.scoreboard(), s.control, s.timer, s.pending, s.pace_at, s.view.paced_until, s.view.min_rtt),
-        (s.rtt.srtt8_us(), s.rtt.rto(), s.backoffs, s.tsecr, s.high_seq, s.frto, probe(s.tlp.end, s.tlp.retransmitted)),
+        (s.scoreboard(), s.control, s.timer, s.pending, s.pacer.due, s.view.paced_until, s.view.min_rtt),
         (
-            s.undo.marker,
-            undo_retrans(s.undo.marker, s.undo.retransmissions),
-            s.undo.prior_ssthresh,
-            s.undo.stamp,
+            s.rtt.srtt8_us(),
+            s.rtt.rto(),
+            s.recovery.backoffs,
+            s.tsecr,
+            s.recovery.high_seq,
+            s.recovery.frto,
+            probe(s.tlp.end, s.tlp.retransmitted)
+        ),
+        (
+            s.recovery.undo.marker,
+            undo_retrans(s.recovery.undo.marker, s.recovery.undo.retransmissions),
+            s.recovery.undo.prior_ssthresh,
+            s.recovery.undo.stamp,
             s.cwr_to_signal
         ),
         (s.rack.newest.0.0, s.rack.newest.1, s.rack.reorder_seen, s.rack.reorder_steps, s.rack.reorder_persist),
         (
-            s.reordering,
+            s.recovery.reordering,
             s.window_use.limited,
             s.window_use.max_out,
             s.window_use.end,

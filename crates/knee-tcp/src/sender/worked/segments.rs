@@ -11,7 +11,7 @@ fn an_ack_below_a_sack_shows_reordering() {
     let mut b = Bench::new(10, true);
     b.ack(40_000, 0, &[(5, 6)]);
     b.ack(40_100, 2, &[(5, 6)]);
-    assert_eq!((b.sender.rack.reorder_seen, b.sender.reordering), (true, 6));
+    assert_eq!((b.sender.rack.reorder_seen, b.sender.recovery.reordering), (true, 6));
     let mut b = Bench::new(10, true);
     b.sacks(40_000, 1, 4);
     b.ack(60_200, 6, &[]);
@@ -70,7 +70,7 @@ fn no_sample_is_taken_where_a_retransmission_is_acknowledged() {
 #[test]
 fn a_d_sack_counts_the_segments_it_reports() {
     let mut b = Bench::new(10, true);
-    b.sender.retransmitted = 3;
+    b.sender.totals.retransmitted = 3;
     let before = b.sender.view.delivered;
     b.dsack(40_000, 10, (5, 7));
     assert_eq!(b.sender.view.delivered - before, 10 + 2);
@@ -100,10 +100,10 @@ fn a_d_sack_beyond_the_ack_takes_one_retransmission_off() {
     let mut b = Bench::new(20, true);
     b.sacks(40_000, 15, 20);
     b.ack(45_000, 0, &[(1, 2), (15, 20)]);
-    assert_eq!(b.sender.undo.retransmissions, 4);
+    assert_eq!(b.sender.recovery.undo.retransmissions, 4);
     let mut dsack = |at, first| {
         b.take(at, &AckInfo { blocks: &[first, (1, 2), (15, 20)], dsack: true, ..AckInfo::plain(0, 0, 0) });
-        (b.sender.undo.retransmissions, b.sender.rack.reorder_seen, b.sender.reordering)
+        (b.sender.recovery.undo.retransmissions, b.sender.rack.reorder_seen, b.sender.recovery.reordering)
     };
     assert_eq!(dsack(46_000, (5, 6)), (5, false, 3));
     assert_eq!(dsack(47_000, (1, 2)), (5, true, 19));
@@ -221,11 +221,11 @@ fn what_limits_sending_is_known() {
 fn the_window_is_summed_over_time() {
     let mut b = Bench::new(10, true);
     b.sender.note_cwnd(Time::from_micros(START));
-    let start = b.sender.cwnd_integral.0;
+    let start = b.sender.totals.cwnd_integral.0;
     b.ack(40_000, 1, &[]);
     assert_eq!(b.windows().0, 11);
     b.sender.note_cwnd(Time::from_millis(70));
-    assert_eq!(b.sender.cwnd_integral.0 - start, 10 * 20_000_000 + 11 * 30_000_000);
+    assert_eq!(b.sender.totals.cwnd_integral.0 - start, 10 * 20_000_000 + 11 * 30_000_000);
 }
 
 /// Two writes of 100 bytes are two packets of 152. A probe sends the second again, the timeout the first: four packets.

@@ -101,7 +101,7 @@ fn a_lost_retransmission_turns_a_timeout_into_recovery() {
     assert_eq!(b.ack(at + 40_000, 1, &[(2, 3)])[0], again(1, 1));
     assert_eq!(b.sender.state(), CaState::Recovery);
     b.echo(at + 60_000, 3, at);
-    assert_eq!((b.sender.state(), b.sender.undo.marker.is_some()), (CaState::Recovery, true));
+    assert_eq!((b.sender.state(), b.sender.recovery.undo.marker.is_some()), (CaState::Recovery, true));
 }
 
 // Undo.
@@ -129,13 +129,13 @@ fn a_loss_that_was_undone_is_not_counted() {
     let (mut b, at) = timed_out(true);
     let before = b.sender.losses();
     b.echo(at + 100, 1, START);
-    let (unmarked, again) = (u64::from(b.sender.unmarked), b.sender.lost_again);
+    let (unmarked, again) = (u64::from(b.sender.totals.unmarked), b.sender.totals.lost_again);
     assert_eq!((b.sender.losses(), before, again), (11, 11, 0));
     assert!(unmarked > 0);
     b.time_out();
-    assert!(b.sender.lost_again > 0 && b.sender.lost_again <= unmarked);
-    assert_eq!(u64::from(b.sender.unmarked) + b.sender.lost_again, unmarked);
-    assert_eq!(b.sender.counters().lost, b.sender.losses() - b.sender.lost_again);
+    assert!(b.sender.totals.lost_again > 0 && b.sender.totals.lost_again <= unmarked);
+    assert_eq!(u64::from(b.sender.totals.unmarked) + b.sender.totals.lost_again, unmarked);
+    assert_eq!(b.sender.counters().lost, b.sender.losses() - b.sender.totals.lost_again);
 }
 
 /// RFC 8985, 6.2 step 4: a widened window lasts for 16 recoveries (TCP_RACK_RECOVERY_THRESH).
@@ -143,7 +143,7 @@ fn a_loss_that_was_undone_is_not_counted() {
 fn a_wider_reordering_window_lasts_for_16_recoveries() {
     let mut b = Bench::new(10, true);
     b.sender.rack.reorder_seen = true;
-    b.sender.retransmitted = 1;
+    b.sender.totals.retransmitted = 1;
     b.dsack(40_000, 10, (0, 1));
     assert_eq!(b.sender.rack.reorder_steps, 2);
     let mut at = 60_000;
