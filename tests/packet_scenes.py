@@ -1,8 +1,8 @@
 """Short scenes of one TCP flow whose packets were captured on a running kernel; the simulator has to send the same.
 
 ``python tests/packet_scenes.py`` records them anew, as root, where the ground host works: each until two captures in a
-row have the same packets, since a busy machine delays some. Random losses and delays are left out: the third packet of
-the handshake, which the simulator has not, draws too.
+row have the same packets, since a busy machine delays some. No scene has random losses or delays. Recordings lack the
+third packet of the handshake, which the simulator did not send when they were made.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def captured(name: str, ground: str, folder: Path) -> list[Packet]:
         begin.setdefault(source, seq)
         payload = size - header
         is_sent = source == sender
-        # The handshake's third packet, and what ends a connection.
+        # The handshake's third packet, which recordings lack, and what ends a connection.
         if (is_sent and not payload and not bits & 2) or bits & 5:
             continue
         sacks = _sacks(tcp[20:header], begin.get(target, 0))
