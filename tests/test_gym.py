@@ -19,6 +19,7 @@ import pytest
 import tomli_w
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RescaleAction
 
 import knee
 import knee.gym
@@ -88,9 +89,24 @@ def test_an_episode_is_one_run_of_a_scenario() -> None:
 @pytest.mark.parametrize("kind", [CongestionControl, QueueManagement, Adversary])
 def test_the_interval_before_the_first_action_has_its_figures(kind: Any) -> None:
     env = kind(SHORT, interval="100 ms")
-    _, info = env.reset(seed=4)
+    observation, info = env.reset(seed=4)
     assert info["length_s"] == pytest.approx(0.1, abs=0.05)
     assert info["throughput_bps"] > 0
+    assert observation.any()
+
+
+@pytest.mark.parametrize("kind", [CongestionControl, QueueManagement, Adversary])
+def test_spaces_are_what_agents_of_stable_baselines_take(kind: Any) -> None:
+    """Bounded boxes of single precision, symmetric once wrapped, whose every action is taken."""
+    env = kind(SHORT, interval="100 ms")
+    for space in (env.action_space, env.observation_space):
+        assert space.dtype == np.float32
+        assert space.is_bounded("both")
+    wrapped = RescaleAction(env, np.float32(-1), np.float32(1))
+    wrapped.reset(seed=1)
+    for end in (wrapped.action_space.low, wrapped.action_space.high, wrapped.action_space.sample()):
+        assert abs(end).max() <= 1
+        assert wrapped.observation_space.contains(wrapped.step(end)[0])
 
 
 @pytest.mark.parametrize(("lever", "name"), [("window", "window_packets"), ("rate", "rate_bps")])

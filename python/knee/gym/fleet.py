@@ -67,7 +67,7 @@ class Fleet:
         self.tasks, self._steered, self._bounds = steered.tasks, steered, steered.actions
         low, high = (np.array([each[i] for each in steered.ranges], np.float32) for i in (1, 2))
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
-        self.action_space = spaces.Box(*self._bounds, (steered.numbers,), np.float64)
+        self.action_space = spaces.Box(*self._bounds, (steered.numbers,), np.float32)
         self.arrays = Arrays(
             actions=np.zeros((slots, steered.numbers), np.float64),
             next=np.zeros((slots, 2), np.uint64),
