@@ -224,7 +224,8 @@ def test_python_has_the_options_of_the_command_under_the_same_names(name: str) -
 
 
 @pytest.mark.parametrize(
-    ("command", "request_"), [("run", RunOptions), ("sweep", requests.Sweep), ("search", requests.Search)]
+    ("command", "request_"),
+    [("run", RunOptions), ("sweep", requests.Sweep), ("search", requests.Search), ("matrix", requests.Matrix)],
 )
 def test_an_option_is_given_several_times_where_its_key_takes_several_values(command: str, request_: type) -> None:
     params = {param.name: param for param in ALL[command].params}

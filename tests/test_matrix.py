@@ -28,7 +28,7 @@ CCS = ["cubic", "vegas", "bbr"]
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pl.DataFrame]:
     """A small matrix, with two seeds."""
     out = tmp_path_factory.mktemp("matrix") / "m"
-    return out, matrix.run_matrix(CCS, out, changes=SHORT, seeds=2)
+    return out, matrix.run_matrix(matrix.read(CCS, set=SHORT, seeds=2), out)
 
 
 def test_every_ordered_pair_is_there_once_for_each_seed(made: tuple[Path, pl.DataFrame]) -> None:
@@ -44,8 +44,8 @@ def test_algorithms_that_the_queue_does_not_suit_are_remarked_on(
     """Prague through a queue that marks nothing is no Prague; the terminal and the page say so."""
     monkeypatch.chdir(tmp_path)
     remark = "drops packets of prague and marks none"
-    assert [remark in told for told in matrix.remarks(["prague", "cubic"], SHORT)] == [True]
-    assert matrix.remarks(["prague", "cubic"], [*SHORT, "link.queue=dualpi2"]) == []
+    assert [remark in told for told in matrix.read(["prague", "cubic"], set=SHORT).remarks] == [True]
+    assert matrix.read("prague, cubic", set=SHORT, queue="dualpi2").remarks == []
     command = ["matrix", "--cc", "prague,cubic", "--out", "m"]
     assert main([*command, *(word for change in SHORT for word in ("--set", change))]) == 0
     assert remark in " ".join(capsys.readouterr().err.split())
@@ -104,7 +104,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(work, "perform", failing)
     with pytest.raises(KeyboardInterrupt):
-        matrix.run_matrix(CCS, tmp_path / "m", changes=SHORT, jobs=1)
+        matrix.run_matrix(matrix.read(CCS, set=SHORT), tmp_path / "m", jobs=1)
     assert not (tmp_path / "m" / "matrix.parquet").exists()
     first = set(open_sweep(tmp_path / "m").runs.collect()["run"])
     assert first
@@ -115,7 +115,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return real(task, look)
 
     monkeypatch.setattr(work, "perform", counting)
-    frame = matrix.run_matrix(CCS, tmp_path / "m", changes=SHORT, jobs=1)
+    frame = matrix.run_matrix(matrix.read(CCS, set=SHORT), tmp_path / "m", jobs=1)
     assert first.isdisjoint(made)
     assert len(first) + len(made) == frame.height == 9
 
@@ -134,7 +134,7 @@ def test_a_failure_is_reported_with_its_pair(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(work, "perform", failing)
     with pytest.raises(RunError, match="9 of 9 runs failed; the first, cubic and cubic: broken"):
-        matrix.run_matrix(CCS, tmp_path / "m", changes=SHORT)
+        matrix.run_matrix(matrix.read(CCS, set=SHORT), tmp_path / "m")
 
 
 def test_classes_written_in_python_take_part(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_all_algorithms_of_the_registry_belong_to_a_drawn_family() -> None:
         (["--cc", "reno", "--queue", "fifo"], "link.queue"),
         (["--cc", "reno", "--set", "link.rate=fast"], "link.rate"),
         (["--cc", "reno", "--set", "flows.0.count=2"], "two flows"),
-        (["--cc", "reno", "--seeds", "0"], "--seeds"),
+        (["--cc", "reno", "--seeds", "0"], "matrix: seeds: 0 is out of range; expected 1 or more"),
         (["--cc", "reno", "--out", "taken"], "is not replaced"),
         (["--cc", "reno", "--out", "taken/thesis.tex"], "is not replaced"),
     ],

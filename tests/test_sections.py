@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 import knee
+import knee.evaluate.plan
+import knee.evaluate.requests
+import knee.score.requests
+from knee import evaluate, score
 from knee.cli import COMMANDS
 from knee.errors import InputError, Refused
-from knee.study.requests import Search, Sweep
+from knee.study.requests import Matrix, Search, Sweep
 from knee.study.searches import searchfile
 from knee.study.sections import asked, whole
 from knee.system.requests import defaults, keys
@@ -78,22 +82,57 @@ def test_a_request_does_not_change() -> None:
     assert (request["keep"], request["trials"]) == (["interval"], 100)
 
 
-@pytest.mark.parametrize(("kind", "page"), [(Sweep, "sweeps"), (Search, "search")])
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [
+        (Sweep, "sweeps"),
+        (Search, "search"),
+        (Matrix, "sweeps"),
+        (evaluate.requests.Request, "evaluate"),
+        (score.requests.Request, "score"),
+    ],
+)
 def test_the_docs_say_of_a_key_what_the_command_does(kind: type, page: str) -> None:
     rows = [f"| `{name}` | {key.takes} | {key.help} |" for name, (_, key) in keys(kind).items()]
     text = (Path(__file__).parents[1] / "docs" / f"{page}.md").read_text()
-    assert text.partition("| key | takes | what it does |\n|---|---|---|\n")[2].startswith("\n".join(rows) + "\n\n")
+    assert "\n".join(["", "| key | takes | what it does |", "|---|---|---|", *rows, "", ""]) in text
 
 
-@pytest.mark.parametrize(("kind", "command"), [(Sweep, "sweep"), (Search, "search"), (knee.RunOptions, "run")])
-def test_every_key_is_an_option_and_a_parameter(kind: type, command: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "command", "function"),
+    [
+        (Sweep, "sweep", knee.sweep),
+        (Search, "search", knee.search),
+        (Matrix, "matrix", knee.matrix),
+        (knee.RunOptions, "run", knee.run),
+        (evaluate.requests.Request, "evaluate", evaluate.plan.evaluate),
+        (score.requests.Request, "score", score.evaluate),
+    ],
+)
+def test_every_key_is_an_option_and_a_parameter(kind: type, command: str, function: Any) -> None:
     options = {param.name: param for param in COMMANDS[command].load(command).params}
-    parameters = signature(getattr(knee, command)).parameters
+    parameters = signature(function).parameters
     for name, (_, key) in keys(kind).items():
         assert (options[name].help, options[name].rich_help_panel) == (key.help, key.group)
         assert f"--{name.replace('_', '-')}" in options[name].opts
         assert name in parameters
-        assert f"        {name}: " in (getattr(knee, command).__doc__ or "")
+        assert f"        {name}: " in (function.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: knee.matrix("reno", seeds=0), "matrix: seeds: 0 is out of range; expected 1 or more"),
+        (lambda: knee.matrix(7), "matrix: cc: 7 is not a list of names; expected such as"),  # type: ignore[arg-type]
+        (lambda: evaluate.plan.evaluate("reno", jobs=0), "evaluate: jobs: 0 is out of range; expected 1 or more"),
+        (lambda: evaluate.plan.evaluate("reno", sweets=2), "evaluate: sweets: unknown key; did you mean seeds or set?"),  # type: ignore[call-arg]
+        (lambda: score.evaluate("reno", stages=4), "score: stages: 4 is out of range; expected 1 to 3"),
+    ],
+)
+def test_a_bad_key_is_rejected_alike_everywhere(call: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        call()
+    assert words in str(caught.value)
 
 
 def test_a_tuple_is_a_list_and_none_leaves_the_file_as_it_is() -> None:

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
@@ -16,6 +16,7 @@ from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import option
 from knee.cli.tables import table
 from knee.errors import InputError
+from knee.evaluate.requests import Request
 from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 _MOST = 5
 
 
+@options.takes(
+    Request,
+    suite=complete.suites, kernel=complete.built_kernels, against=complete.several_ccs, only=complete.criteria,
+)  # fmt: skip
 def evaluate(
     context: typer.Context,
     cc: Annotated[
@@ -45,99 +50,10 @@ def evaluate(
     everyone: Annotated[
         bool, option(options.INPUT, "--all", help="Evaluate all of knee list cc but quinn's, and make a table.")
     ] = False,
-    changes: Annotated[
-        list[str] | None,
-        option(
-            options.INPUT,
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change X's flows: cc_params.q_target='10 ms', transport=quic.",
-        ),
-    ] = None,
-    suite: Annotated[
-        str,
-        option(
-            options.INPUT,
-            "--suite",
-            metavar="SUITE",
-            help="Whose criteria: rfc9743, or bbr, the test cases of BBR's draft, for any implementation of it.",
-            autocompletion=complete.suites,
-        ),
-    ] = "rfc9743",
-    ground: options.Ground = None,
-    kernel: options.Kernel = None,
-    against: Annotated[
-        str | None,
-        option(
-            options.INPUT,
-            "--against",
-            metavar="A,B,...",
-            help="The deployed algorithms that come in X's place; default: cubic,bbr3,reno, on uml cubic,bbr,reno; "
-            "of the suite bbr bbr3,bbr, on uml bbr.",
-            autocompletion=complete.several_ccs,
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, option(options.INPUT, "--quick", help="Run the most important scenarios only, with fewer seeds.")
-    ] = False,
-    only: Annotated[
-        list[str] | None,
-        option(
-            options.INPUT,
-            "--only",
-            metavar="CRITERION",
-            help="Evaluate only this criterion; may be repeated.",
-            autocompletion=complete.criteria,
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        option(
-            options.INPUT,
-            "--seeds",
-            metavar="N",
-            min=1,
-            help="Run each scenario with N seeds; default: 3, and 2 with --quick.",
-        ),
-    ] = None,
-    worst: Annotated[
-        bool,
-        option(
-            options.INPUT,
-            "--worst",
-            help="Also search, for each criterion, for the network in which X is furthest behind the deployed ones.",
-        ),
-    ] = False,
-    budget: Annotated[
-        int | None,
-        option(
-            options.INPUT,
-            "--budget",
-            metavar="N",
-            min=1,
-            help="Networks that each search of --worst tries; default: 40, and 10 with --quick.",
-        ),
-    ] = None,
-    explain: Annotated[
-        bool,
-        option(
-            options.OUTPUT,
-            "--explain",
-            help="With --suite bbr: where X is behind, name the rules of BBR's draft that it breaks, and what breaking "
-            "each was seen to cost.",
-        ),
-    ] = False,
-    workers: options.Jobs = None,
-    max_memory: options.MaxMemory = None,
-    again: options.Again = False,
     folder: Annotated[
         Path | None, options.out("Folder for the page and the data; default: results/evaluate-X.")
     ] = None,
     as_json: options.Json = False,
-    qlog: Annotated[
-        bool,
-        option(options.OUTPUT, "--qlog", help="Run all again, and log what senders do, in qlog/ of each run."),
-    ] = False,
     baseline: Annotated[
         Path | None,
         option(
@@ -156,9 +72,8 @@ def evaluate(
             help="Run nothing; show what is better and worse in the second evaluate.json.",
         ),
     ] = None,
-    allow_programs: options.AllowPrograms = False,
     unconfined: options.Unconfined = False,
-    allow_code: options.AllowCode = False,
+    **asked: Unpack[Request],
 ) -> None:
     """Evaluate a congestion control by the criteria of RFC 9743.
 
@@ -175,68 +90,34 @@ def evaluate(
             raise InputError("--compare takes two evaluations and runs nothing; leave X and --all away.")
         _show_comparison(read(compared[0]), read(compared[1]), as_json)
         return
-    if everyone:
-        if cc is not None or changes or baseline is not None:
-            raise InputError("--all evaluates every algorithm as it is; leave X, --set and --baseline away.")
-    elif cc is None:
+    if everyone and (cc is not None or baseline is not None):
+        raise InputError("--all evaluates every algorithm as it is; leave X, --set and --baseline away.")
+    if cc is None and not everyone:
         raise InputError("There is nothing to evaluate; name a congestion control, such as knee evaluate lola.")
-    if budget is not None and not worst:
-        raise InputError("--budget is that of a search for worst networks; give --worst too.")
-    if worst and suite != "rfc9743":
-        raise InputError("--worst searches around the criteria of RFC 9743; leave --suite or --worst away.")
-    if explain and suite != "bbr":
-        raise InputError("--explain plays the conformance vectors of BBR; give --suite bbr too.")
-    if explain and everyone:
-        raise InputError("--explain is about one algorithm; leave --all away, and name it.")
-    if everyone and worst:
-        raise InputError("--worst searches for the networks of one algorithm; leave --all away, and name it.")
-    from knee.evaluate import criteria, field, place, run, subject
+    from knee.evaluate import field
     from knee.evaluate.compare import unlike
-    from knee.evaluate.worst import BUDGET, QUICK_BUDGET
+    from knee.evaluate.plan import read as read_plan
     from knee.grounds import programs
-    from knee.own import code_allowed
-    from knee.system import extras
 
     if unconfined:
         os.environ[programs.UNCONFINED] = "1"
     before = None if baseline is None else read(baseline)
-    chosen = criteria.chosen(only, suite)
-    here = place.chosen(ground, kernel)
-    if worst and here != place.SIM:
-        raise InputError(f"--worst searches in the simulator, and this evaluation is on {here.ground}; leave one away.")
-    if worst:
-        extras.need("knee evaluate --worst", "optuna")
-        budget = budget or (QUICK_BUDGET if quick else BUDGET)
+    plan = read_plan(cc, asked)
+    here, where = plan.place, folder or plan.out
     if before is not None and before.ground != here.ground:
         raise InputError(
             f"{baseline} is an evaluation on {before.ground}, and this one is on {here.ground}; expected one on "
             f"{here.ground}. To compare the two grounds, use --compare."
         )
-    with code_allowed(allow_code):
-        one = None if cc is None else subject.subject(cc, changes or (), here, allow_programs=allow_programs)
-        names = here.deployed(suite) if against is None else against.split(",")
-        others = subject.deployed(names, here, one)
-        if before is not None and one is not None:
-            count = seeds or (run.QUICK_SEEDS if quick else run.SEEDS)
-            if unlike_before := unlike(before, one, others, count, quick, suite):
-                raise InputError(
-                    f"{baseline} is another evaluation: {'; '.join(unlike_before)}. Expected one with the same "
-                    "algorithm and options; --compare shows what differs between any two."
-                )
-        of = "" if suite == "rfc9743" else f"-{suite}"
-        name = f"evaluate-{one.folder if one else 'all'}{of}{here.suffix}{'-quick' if quick else ''}"
-        where = folder or Path("results") / name
-        with Bar("evaluate", where) as bar:
-            how: dict[str, Any] = {
-                "suite": suite, "place": here, "quick": quick, "seeds": seeds, "workers": workers,
-                "again": again or qlog, "qlog": qlog, "progress": bar,
-                "command": context.obj, "max_memory": max_memory, "allow_programs": allow_programs,
-            }  # fmt: skip
-            evaluation = (
-                field.evaluate_all(subject.registered(here), others, chosen, where, **how)
-                if one is None
-                else run.evaluate(one, others, chosen, where, budget=budget, explained=explain, **how)
+    if before is not None and plan.one is not None:
+        kind = plan.given["quick"], plan.given["suite"]
+        if unlike_before := unlike(before, plan.one, plan.against, plan.seeds, *kind):
+            raise InputError(
+                f"{baseline} is another evaluation: {'; '.join(unlike_before)}. Expected one with the same "
+                "algorithm and options; --compare shows what differs between any two."
             )
+    with Bar("evaluate", where) as bar:
+        evaluation = plan.run(where, bar, context.obj)
     if as_json:
         write_json(evaluation.plain())
     elif isinstance(evaluation, field.Field):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out, write_json
-from knee.cli.options import option
 from knee.cli.tables import number, table
+from knee.study.engine import StudyOptions
+from knee.study.requests import Matrix as Request
+from knee.system.requests import parted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,46 +22,14 @@ if TYPE_CHECKING:
 _MOST = 9
 
 
+@options.takes(Request, StudyOptions, cc=complete.several_ccs, queue=complete.queues)
 def matrix(
     context: typer.Context,
-    cc: Annotated[
-        str | None,
-        option(
-            options.INPUT,
-            "--cc",
-            metavar="A,B,...",
-            help="Run only these algorithms; default: all that knee list cc shows.",
-            autocompletion=complete.several_ccs,
-        ),
-    ] = None,
-    queue: Annotated[
-        str | None,
-        option(
-            options.INPUT,
-            "--queue",
-            metavar="Q",
-            help="The queue discipline; default: pfifo.",
-            autocompletion=complete.queues,
-        ),
-    ] = None,
-    changes: Annotated[
-        list[str] | None,
-        option(
-            options.INPUT,
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change the scenario matrix, such as link.limit='20 ms'.",
-        ),
-    ] = None,
-    seeds: options.Seeds = None,
-    jobs: options.Jobs = None,
-    dask: options.Dask = None,
-    max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
-    again: options.Again = False,
     folder: Annotated[Path, options.out("Folder for the page and the results.")] = Path("results/matrix"),
     as_json: Annotated[bool, options.json("Print only JSON: the figures of all pairs, means over seeds.")] = False,
     allow_code: options.AllowCode = False,
+    **asked: Any,
 ) -> None:
     """Run every algorithm against every other.
 
@@ -72,28 +43,24 @@ def matrix(
     from knee.study import matrices
     from knee.study.matrices.table import means
 
-    seeds = seeds or 1
-    asked = [*(changes or ()), *([] if queue is None else [f"link.queue={queue}"])]
+    given, how = parted(Request, asked)
     with code_allowed(allow_code):
-        names = matrices.algorithms(None if cc is None else [name.strip() for name in cc.split(",")])
-        for remark in matrices.remarks(names, asked):
+        plan = matrices.read(**given)
+        for remark in plan.remarks:
             complain(remark)
         if dry_run:
-            estimated(matrices.definition(names, asked, seeds), jobs)
+            estimated(plan.definition, how.get("jobs"))
             return
         with Bar("matrix", folder) as bar:
-            frame = matrices.run_matrix(
-                names, folder, changes=asked, seeds=seeds, jobs=jobs, dask=dask, again=again, progress=bar,
-                command=context.obj, max_memory=max_memory,
-            )  # fmt: skip
+            frame = matrices.run_matrix(plan, folder, progress=bar, command=context.obj, **how)
     if as_json:
-        write_json({"folder": str(folder), "seeds": seeds, "pairs": means(frame).to_dicts()})
+        write_json({"folder": str(folder), "seeds": plan.seeds, "pairs": means(frame).to_dicts()})
         return
-    _show(frame, names)
+    _show(frame, plan.names)
     out().print(f"The page: {folder / 'matrix.html'}", soft_wrap=True)
 
 
-def _show(frame: pl.DataFrame, names: list[str]) -> None:
+def _show(frame: pl.DataFrame, names: Sequence[str]) -> None:
     import polars as pl
 
     from knee.study.matrices.table import means

@@ -6,7 +6,7 @@ An option of a name means the same in every command, with one placeholder for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from knee.cli import complete
+from knee.system import requests as shared
 from knee.system.requests import Key, keys
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -156,9 +157,8 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[_Function
     return app.command(name, cls=Command, **settings)
 
 
-#: The groups of options, in the order in which help texts have them.
-INPUT, AXES, FIGURE, RUNNING, OUTPUT, CODE = "Scenario", "Axes", "Figure", "Running", "Output", "Permissions"
-#: And of the commands of the kernel parts.
+#: The groups of options, and those of the commands of the kernel parts.
+INPUT, AXES, FIGURE, RUNNING, OUTPUT, CODE = shared.GROUPS
 KERNEL, DEVICE = "Kernel", "Device"
 
 
@@ -172,19 +172,21 @@ def choice(group: str, words: tuple[str, ...], *names: str, **settings: Any) -> 
     return option(group, *names, metavar="|".join(words), autocompletion=_starting(words), **settings)
 
 
-def takes(kind: type, **completed: Any) -> Callable[[_Function], _Function]:
-    """Gives a command an option for each key of a request, in place of its ``**asked``, which gets what is given.
+def takes(*kinds: type, **completed: Any) -> Callable[[_Function], _Function]:
+    """Gives a command an option for each key of requests, in place of its ``**asked``, which gets what is given.
 
     Args:
-        kind: the request (:mod:`knee.system.requests`).
+        kinds: the requests (:mod:`knee.system.requests`).
         completed: what the shell completes, by key.
     """
 
     def with_options(function: _Function) -> _Function:
-        every = {name: key for name, (_, key) in keys(kind).items()}
+        every = {name: found for kind in kinds for name, found in keys(kind).items()}
         options = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_option_of(name, form, key, completed))
-            for name, (form, key) in keys(kind).items()
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=None, annotation=_option_of(name, form, key, completed.get(name))
+            )
+            for name, (form, key) in every.items()
         ]
         own = [one for one in signature(function, eval_str=True).parameters.values() if one.kind is not one.VAR_KEYWORD]
         arguments = [one for one in own if one.default is one.empty]
@@ -196,7 +198,8 @@ def takes(kind: type, **completed: Any) -> Callable[[_Function], _Function]:
             for name, value in asked.items():
                 if value is not None and value != []:
                     # A list of lists has a text with commas for each.
-                    tied = "," in every[name].placeholder
+                    form = _plain(every[name][0])
+                    tied = get_origin(form) is list and get_origin(_plain(get_args(form)[0])) is list
                     given[name] = [[word.strip() for word in each.split(",")] for each in value] if tied else value
             return function(*arguments, **given)
 
@@ -209,9 +212,13 @@ def takes(kind: type, **completed: Any) -> Callable[[_Function], _Function]:
     return with_options
 
 
-def _option_of(name: str, form: Any, key: Key, completed: Mapping[str, Any]) -> Any:
+def _plain(form: Any) -> Any:
+    return get_args(form)[0] if get_origin(form) is Annotated else form
+
+
+def _option_of(name: str, form: Any, key: Key, completed: Any = None) -> Any:
     """The option of a key of a request, as typer takes it."""
-    plain = get_args(form)[0] if get_origin(form) is Annotated else form
+    plain = _plain(form)
     words = get_args(plain) if get_origin(plain) is Literal else tuple(key.placeholder.split("|"))
     kind = plain if plain in (bool, int, float, str) else str if get_origin(plain) is Literal else list[str]
     text = f"--{name.replace('_', '-')}"
@@ -219,7 +226,7 @@ def _option_of(name: str, form: Any, key: Key, completed: Mapping[str, Any]) -> 
         return Annotated[kind | None, choice(key.group, words, text, help=key.help)]
     text = f"{text}/--no-{text[2:]}" if key.default is True else text
     shown = {} if plain is bool else {"metavar": key.placeholder}
-    return Annotated[kind | None, option(key.group, text, help=key.help, autocompletion=completed.get(name), **shown)]
+    return Annotated[kind | None, option(key.group, text, help=key.help, autocompletion=completed, **shown)]
 
 
 def out(text: str) -> Any:
@@ -243,61 +250,22 @@ Set = Annotated[
     list[str] | None,
     option(INPUT, "--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
 ]
-Ground = Annotated[
-    str | None,
-    choice(INPUT, ("sim", "uml", "host"), "--ground", help="Where to run; default: the file's ground, else sim."),
-]
-Kernel = Annotated[
-    str | None,
-    option(
-        INPUT,
-        "--kernel",
-        metavar="NUMBER",
-        help="The kernel of the ground uml, such as 7.2; default: the one built last.",
-        autocompletion=complete.built_kernels,
-    ),
-]
+Ground = _option_of("ground", str, shared.GROUND)
+Kernel = _option_of("kernel", str, shared.KERNEL, complete.built_kernels)
 Seeds = Annotated[
     int | None,
     option(
         INPUT, "--seeds", metavar="N", min=1, help="Run each scenario with N seeds; default: as its file says, or 1."
     ),
 ]
-Derive = Annotated[
-    list[str] | None,
-    option(AXES, "--derive", metavar="KEY=EXPRESSION", help="Derive a key: link.limit='2 * link.rate * flows.0.rtt'."),
-]
-Zip = Annotated[list[str] | None, option(AXES, "--zip", metavar="KEY,KEY", help="Let axes go together, step by step.")]
-Jobs = Annotated[
-    int | None,
-    option(RUNNING, "--jobs", metavar="N", min=1, help="Number of parallel runs; default: one per core."),
-]
-Dask = Annotated[
-    str | None,
-    option(RUNNING, "--dask", metavar="ADDRESS", help="Run on a Dask cluster: its scheduler, tcp://HOST:8786."),
-]
-MaxMemory = Annotated[
-    str | None,
-    option(
-        RUNNING,
-        "--max-memory",
-        metavar="SIZE",
-        help="Refuse a run that needs more memory, such as '8 GB'; default: the available memory.",
-    ),
-]
+Jobs = Annotated[int | None, option(RUNNING, "--jobs", metavar="N", min=1, help=shared.JOBS.help)]
 DryRun = Annotated[
     bool, option(RUNNING, "--dry-run", help="Only check, and print the number of runs, packets and hours.")
 ]
-Again = Annotated[bool, option(RUNNING, "--again", help="Start anew and drop the runs in DIR.")]
+Again = Annotated[bool, option(RUNNING, "--again", help=shared.AGAIN.help)]
 Json = Annotated[bool, json("Print only JSON.")]
 Check = Annotated[bool, option(OUTPUT, "--check", help="Exit with 1 if the figures are not as they should be.")]
-AllowCode = Annotated[
-    bool,
-    option(CODE, "--allow-code", help='Run files that cc and queue name: "mine.py:Mine", "tcp_mine.c".'),
-]
-AllowPrograms = Annotated[
-    bool, option(CODE, "--allow-programs", help="Let flows be programs, which run on this machine.")
-]
+AllowCode = Annotated[bool, option(CODE, "--allow-code", help=shared.ALLOW_CODE.help)]
 Unconfined = Annotated[
     bool, option(CODE, "--unconfined-programs", help="Run them without confinement, on a machine that has none.")
 ]

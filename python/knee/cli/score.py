@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from knee.cli import complete, options
 from knee.cli.console import Bar, out, write_json
 from knee.cli.options import option
-from knee.errors import InputError
-from knee.system.text import JsonTable
+from knee.score.requests import Request
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from knee.score.definition import Compared
 
 
+@options.takes(Request, kernel=complete.built_kernels)
 def score(
     cc: Annotated[
         str,
@@ -32,21 +31,6 @@ def score(
             autocompletion=complete.ccs,
         ),
     ],
-    changes: Annotated[
-        list[str] | None,
-        option(options.INPUT, "--set", metavar="KEY=VALUE", help="Set a parameter of the class: cc_params.gain=0.7."),
-    ] = None,
-    held_out: Annotated[
-        bool, option(options.INPUT, "--held-out", help="Score on networks that are drawn, in place of the public ones.")
-    ] = False,
-    seed: Annotated[
-        int | None,
-        option(options.INPUT, "--seed", metavar="N", min=0, help="What --held-out draws from; default: chance, shown."),
-    ] = None,
-    stages: Annotated[
-        int,
-        option(options.INPUT, "--stages", metavar="N", min=1, max=3, help="Go no further than this stage."),
-    ] = 3,
     versus: Annotated[
         str | None,
         option(
@@ -56,14 +40,8 @@ def score(
             help="Score another one too, and compare them network by network.",
         ),
     ] = None,
-    ground: options.Ground = None,
-    kernel: options.Kernel = None,
-    jobs: options.Jobs = None,
     as_json: options.Json = False,
-    unconfined: Annotated[
-        bool, option(options.CODE, "--unconfined", help="Run a class with all rights of this user, as on macOS.")
-    ] = False,
-    allow_code: options.AllowCode = False,
+    **asked: Unpack[Request],
 ) -> None:
     """Score a congestion control that a program wrote, in a sandbox.
 
@@ -71,28 +49,20 @@ def score(
     sees nothing of the networks but what a sender sees. There are three stages, of 3, 7 and 60 networks; a class
     that fails one goes no further, and the command ends with 1. C sources are scored in a real kernel.
     """
-    from knee.score import cascade, definition, networks
+    from knee.score import api, definition
 
-    if seed is not None and not held_out:
-        raise InputError("--seed is what --held-out draws networks from; give --held-out too.")
-    drawn_from = (secrets.randbelow(1 << 31) if seed is None else seed) if held_out else None
-    chosen = networks.training() if drawn_from is None else networks.drawn(drawn_from)
-    kerneled = ground not in (None, "sim") or kernel is not None or cc.endswith(".c")
+    # Both are scored on the same networks.
+    given = api.read(asked)
+    drawn_from = given.get("seed")
 
-    def scored(name: str, values: dict[str, Any]) -> Score:
+    def scored(name: str) -> Score:
         with Bar("score", Path()) as bar:
-            if kerneled:
-                from knee.score import kernels
+            done: Score = api.evaluate(name, progress=bar, **given)
+        return done
 
-                return kernels.score(
-                    name, ground, kernel, chosen=chosen, stages=stages, allow_code=allow_code, progress=bar
-                )
-            return cascade.score(
-                name, chosen=chosen, values=values, stages=stages, jobs=jobs, confined=not unconfined, progress=bar
-            )
-
-    done = scored(cc, _values(changes or []))
-    other = None if versus is None or done.failed is not None else scored(versus, {})
+    done = scored(cc)
+    given["set"] = ()
+    other = None if versus is None or done.failed is not None else scored(versus)
     compared = None if other is None else definition.compared(done.judged, other.judged)
     if as_json:
         comparison = None if compared is None else {"candidate": versus, **asdict(compared)}
@@ -113,19 +83,6 @@ def _compare(console: Console, name: str, other: Score, compared: Compared | Non
         return
     difference = f"{compared.difference:+.4f}, standard error {compared.standard_error:.4f}: {compared.verdict}"
     console.print(f"Against {name} ({other.combined_score:.4f}): {difference}.", soft_wrap=True)
-
-
-def _values(changes: list[str]) -> JsonTable:
-    from knee.errors import Refused
-    from knee.scenario.loading import apply
-
-    for change in changes:
-        if not change.strip().startswith("cc_params."):
-            raise InputError(f"--set {change}: that is no parameter of the class; expected cc_params.NAME=VALUE.")
-    try:
-        return dict(apply({"cc_params": {}}, changes)["cc_params"])
-    except Refused as refused:
-        raise InputError(f"--set: {refused.found}; {refused.accepted}.") from None
 
 
 def _show(console: Console, name: str, seed: int | None, done: Score) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,9 @@ from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.tables import number, table
 from knee.errors import RunError
+from knee.study.engine import StudyOptions
 from knee.study.requests import Search as Request
+from knee.system.requests import parted
 from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _LISTED = 20
 
 
-@options.takes(Request, figure=complete.figures)
+@options.takes(Request, StudyOptions, figure=complete.figures)
 def search(
     context: typer.Context,
     scenario: Annotated[
@@ -34,17 +36,13 @@ def search(
         ),
     ],
     changes: options.Set = None,
-    jobs: options.Jobs = None,
-    dask: options.Dask = None,
-    max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
-    again: options.Again = False,
     folder: Annotated[
         Path | None, options.out("Folder for the page and the data; default: results/search-NAME.")
     ] = None,
     as_json: Annotated[bool, options.json("Print only JSON: the trials that count and the findings.")] = False,
     allow_code: options.AllowCode = False,
-    **asked: Unpack[Request],
+    **asked: Any,
 ) -> None:
     """Find the scenario, within bounds, that is worst or best for a figure.
 
@@ -57,18 +55,16 @@ def search(
     from knee.study.searches import searchfile
     from knee.study.sweeps import place
 
+    given, how = parted(Request, asked)
     with code_allowed(allow_code):
-        plan = searchfile.read(scenario, changes=changes or (), **asked)
+        plan = searchfile.read(scenario, changes=changes or (), **given)
     name = str(plan.base.get("name", plan.name))
     if dry_run:
-        _estimate(plan, jobs)
+        _estimate(plan, how.get("jobs"))
         return
     folder = folder or Path("results") / f"search-{name}"
     with Bar(f"search of {name}", folder) as bar:
-        search = searches.run_search(
-            plan, folder, jobs=jobs, dask=dask, again=again, progress=bar, command=context.obj,
-            max_memory=max_memory,
-        )  # fmt: skip
+        search = searches.run_search(plan, folder, progress=bar, command=context.obj, **how)
         search.write_page()
     if as_json:
         write_json(plain(search))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,9 @@ from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
+from knee.study.engine import StudyOptions
 from knee.study.requests import Sweep as Request
+from knee.system.requests import parted
 from knee.system.text import JsonTable, decapitalised
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _OF_LINKS = ("queue_delay_mean_ms", "utilization")
 _LONG_KEY, _LONGEST_WORD = 8, 24
 
 
-@options.takes(Request)
+@options.takes(Request, StudyOptions)
 def sweep(
     context: typer.Context,
     scenario: Annotated[
@@ -53,11 +55,7 @@ def sweep(
             help="Give links without jitter one of less than the time of a packet, so that seeds differ.",
         ),
     ] = False,
-    jobs: options.Jobs = None,
-    dask: options.Dask = None,
-    max_memory: options.MaxMemory = None,
     dry_run: options.DryRun = False,
-    again: options.Again = False,
     folder: Annotated[
         Path | None, options.out("Folder for the page and the data; default: results/sweep-NAME.")
     ] = None,
@@ -78,7 +76,7 @@ def sweep(
     ] = None,
     rows: Annotated[int, option(options.OUTPUT, "--rows", metavar="N", min=0, help="Show N points.")] = _ROWS,
     allow_code: options.AllowCode = False,
-    **asked: Unpack[Request],
+    **asked: Any,
 ) -> None:
     """Run a grid of scenarios over any keys.
 
@@ -92,18 +90,18 @@ def sweep(
 
     if sort is not None:
         _check_figure(sort)
+    given, how = parted(Request, asked)
     with code_allowed(allow_code):
-        definition = sweepfile.read(scenario, changes=changes or (), vary=vary, **asked)
+        definition = sweepfile.read(scenario, changes=changes or (), vary=vary, **given)
     name = str(definition.base.get("name", definition.name))
     folder = folder or Path("results") / f"sweep-{name}"
     if dry_run:
-        estimated(definition, jobs)
+        estimated(definition, how.get("jobs"))
         return
     with Bar(f"sweep of {name}", folder) as bar:
         sweep = sweeps.run_sweep(
-            definition, folder, jobs=jobs, dask=dask, series=series, save_runs=save_runs, again=again,
-            progress=bar, command=context.obj, max_memory=max_memory,
-        )  # fmt: skip
+            definition, folder, series=series, save_runs=save_runs, progress=bar, command=context.obj, **how
+        )
         sweep.write_page()
     if as_json:
         write_json(plain(sweep, sort))

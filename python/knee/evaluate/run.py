@@ -226,10 +226,6 @@ def _worst(
     criteria: Sequence[Criterion], out: Path, budget: int, ran: _Runs, progress: Callable[[float], None] | None
 ) -> list[Worst]:
     """Searches for the worst network of each criterion, and runs it as the scenarios of criteria are run."""
-    if ran.place != SIM:
-        raise InputError(
-            f"--worst searches in the simulator, and this evaluation is on {ran.place.ground}; leave one away."
-        )
     found = worst.find(
         ran.one, ran.against, criteria, out / TRIED, seeds=ran.seeds, budget=budget, progress=progress, **ran.how
     )

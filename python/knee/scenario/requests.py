@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from knee.scenario import Changes
+from knee.system import requests as shared
 from knee.system.requests import Key, documented
-
-#: The groups of options, as ``cli/options.py`` has them.
-_INPUT, _RUNNING, _OUTPUT, _CODE = "Scenario", "Running", "Output", "Permissions"
 
 
 # fmt: off
@@ -22,30 +20,24 @@ class RunOptions:
     """
 
     set: Annotated[Changes, Key(
-        _INPUT, "Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno.", "changes", "KEY=VALUE",
+        shared.INPUT, "Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno.", "changes", "KEY=VALUE",
         form=list[str])] = ()
-    kernel: Annotated[str | None, Key(
-        _INPUT, "The kernel of the ground uml, such as 7.2; default: the one built last.", "text", "NUMBER", form=str,
-    )] = None
+    kernel: Annotated[str | None, shared.KERNEL] = None
     threads: Annotated[int | None, Key(
-        _RUNNING, "Threads that work at a run of the simulator; default: 1. Results are the same for any number.",
+        shared.RUNNING, "Threads that work at a run of the simulator; default: 1. Results are the same for any number.",
         form=int, between=(1, 1024))] = None
-    max_memory: Annotated[int | str | None, Key(
-        _RUNNING, "Refuse a run that needs more memory, such as '8 GB'; default: the available memory.", "a size",
-        "SIZE", form=str)] = None
-    report: Annotated[bool, Key(_OUTPUT, "Write report.html.", "true or false", default=True)] = True
-    png: Annotated[bool, Key(_OUTPUT, "Also draw the figures as PNG files.", "true or false")] = False
+    max_memory: Annotated[int | str | None, shared.MAX_MEMORY] = None
+    report: Annotated[bool, Key(shared.OUTPUT, "Write report.html.", shared.TRUTH, default=True)] = True
+    png: Annotated[bool, Key(shared.OUTPUT, "Also draw the figures as PNG files.", shared.TRUTH)] = False
     pcap: Annotated[bool, Key(
-        _OUTPUT, "Also capture the packets at the senders, to packets.pcapng.", "true or false")] = False
+        shared.OUTPUT, "Also capture the packets at the senders, to packets.pcapng.", shared.TRUTH)] = False
     qlog: Annotated[bool, Key(
-        _OUTPUT, "Also log what each sender does, to qlog/flow-N.sqlog.", "true or false")] = False
+        shared.OUTPUT, "Also log what each sender does, to qlog/flow-N.sqlog.", shared.TRUTH)] = False
     check: Annotated[bool, Key(
-        _OUTPUT, "Fail if a figure is physically impossible, such as a rate above a link's, or if a run with a "
-        "Python class gives other figures the second time.", "true or false")] = False
-    allow_programs: Annotated[bool, Key(
-        _CODE, "Let flows be programs, which run on this machine.", "true or false")] = False
-    allow_code: Annotated[bool, Key(
-        _CODE, 'Run files that cc and queue name: "mine.py:Mine", "tcp_mine.c".', "true or false")] = False
+        shared.OUTPUT, "Fail if a figure is physically impossible, such as a rate above a link's, or if a run with a "
+        "Python class gives other figures the second time.", shared.TRUTH)] = False
+    allow_programs: Annotated[bool, shared.ALLOW_PROGRAMS] = False
+    allow_code: Annotated[bool, shared.ALLOW_CODE] = False
     command: str | None = None
     # fmt: on
 

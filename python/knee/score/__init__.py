@@ -9,16 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knee.score.cascade import Score, evaluate
+    from knee.score.api import evaluate
+    from knee.score.cascade import Score
     from knee.score.session import Limits
 
 __all__ = ["Limits", "Score", "evaluate"]
+
+
+_HOME = {"Limits": "session", "Score": "cascade", "evaluate": "api"}
 
 
 def __getattr__(name: str) -> Any:
     # The process of a candidate imports this package too, and none of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from knee.score import cascade, session
+    from importlib import import_module
 
-    return session.Limits if name == "Limits" else getattr(cascade, name)
+    return getattr(import_module(f"knee.score.{_HOME[name]}"), name)

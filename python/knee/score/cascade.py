@@ -16,7 +16,7 @@ from knee.figures.same import unrepeated
 from knee.own import IN_FILE
 from knee.scenario import registry
 from knee.scenario.units import near, shown
-from knee.score import definition, networks
+from knee.score import definition
 from knee.score.definition import GATES, Judged
 from knee.score.messages import MOST_SOURCE
 from knee.score.networks import STAGES, Network
@@ -63,49 +63,6 @@ class Score:
         return {"metrics": self.metrics, "artifacts": self.artifacts, "failed": self.failed, "networks": told}
 
 
-def evaluate(
-    path: str | Path,
-    *,
-    values: Mapping[str, Any] | None = None,
-    held_out: int | None = None,
-    stages: int = len(STAGES),
-    jobs: int | None = None,
-    limits: Limits | None = None,
-    confined: bool = True,
-    progress: Callable[[float], None] | None = None,
-) -> Any:
-    """Scores a candidate by the contract of OpenEvolve's evaluators.
-
-    Args:
-        path: its file, whose only congestion control is judged, or ``FILE.py:CLASS``; or the name of a registered
-            algorithm.
-        values: of its parameters (:class:`knee.Param`).
-        held_out: a seed: networks that are drawn from it, in place of the public ones.
-        stages: how many stages, 1 to 3.
-        jobs: processes side by side; default: one for each processor.
-        limits: what it may take.
-        confined: whether its processes are held; without, it has this user's rights.
-        progress: called with the fraction that is done.
-
-    Returns:
-        A :class:`Score`; within OpenEvolve, its ``EvaluationResult`` with the same metrics and artifacts.
-
-    A candidate that fails has a score too, below 0.1, and says how in its artifacts.
-
-    Raises:
-        InputError: there is no such file or algorithm.
-        RunError: this machine cannot confine candidates.
-    """
-    scored = score(
-        path,
-        values=values,
-        chosen=networks.training() if held_out is None else networks.drawn(held_out),
-        stages=stages, jobs=jobs, limits=limits, confined=confined, progress=progress,
-    )  # fmt: skip
-    theirs = sys.modules.get("openevolve.evaluation_result")
-    return scored if theirs is None else theirs.EvaluationResult(scored.metrics, scored.artifacts)
-
-
 def score(
     path: str | Path,
     *,
@@ -117,9 +74,7 @@ def score(
     confined: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Score:
-    """Scores a candidate on some networks; arguments and errors are those of :func:`evaluate`."""
-    if not 1 <= stages <= len(STAGES):
-        raise InputError(f"stages: {stages} is out of range; expected 1 to {len(STAGES)}.")
+    """Scores a candidate on some networks; arguments and errors are those of :func:`knee.score.evaluate`."""
     there = workers(jobs)
     wanted = [network for network in chosen if network.stage < stages]
     allowed = limits or Limits()

@@ -26,7 +26,7 @@ def score(
     chosen: Sequence[Network],
     stages: int,
     allow_code: bool,
-    progress: Callable[[float], None],
+    progress: Callable[[float], None] | None = None,
 ) -> Score:
     """Scores an algorithm in a kernel, on those of the first networks that the ground takes.
 
@@ -56,7 +56,8 @@ def score(
                 without = _ran(here, absent(network.data)) if others else {}
                 given.append((_ran(here, one.placed(network.data)), without))
                 made += 1
-                progress(made / len(wanted))
+                if progress is not None:
+                    progress(made / len(wanted))
             return given
 
         return cascade(wanted, stages, run)

@@ -23,10 +23,10 @@ from knee.scenario import Changes
 from knee.scenario.loading import changes_of
 from knee.study import notebook
 from knee.study.engine import Options
-from knee.study.requests import SearchKeys, SweepKeys
+from knee.study.requests import MatrixKeys, SearchKeys, SweepKeys
 from knee.study.searches import Search, open_search
 from knee.study.sweeps import Sweep, open_sweep
-from knee.system.requests import keys, spelled_out
+from knee.system.requests import parted, spelled_out
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,6 +42,10 @@ class _OfSweep(SweepKeys, Options, total=False):
 
 
 class _OfSearch(SearchKeys, Options, total=False):
+    pass
+
+
+class _OfMatrix(MatrixKeys, Options, total=False):
     pass
 
 
@@ -82,7 +86,7 @@ def sweep(
     from knee.study import sweeps
     from knee.study.sweeps import sweepfile
 
-    given, how = _parted(SweepKeys, asked)
+    given, how = parted(SweepKeys, asked)
     with code_allowed(allow_code):
         definition = sweepfile.read(source, over, changes=changes_of(set), vary=vary, **given)
     out = out or Path("results") / f"sweep-{definition.base.get('name', definition.name)}"
@@ -123,7 +127,7 @@ def search(
     from knee.study import searches
     from knee.study.searches import searchfile
 
-    given, how = _parted(SearchKeys, asked)
+    given, how = parted(SearchKeys, asked)
     with code_allowed(allow_code):
         plan = searchfile.read(source, over, changes=changes_of(set), **given)
     out = out or Path("results") / f"search-{plan.base.get('name', plan.name)}"
@@ -133,32 +137,22 @@ def search(
     return search
 
 
-def _parted(kind: type, asked: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The keys of a request, and the options of a study."""
-    given = {key: value for key, value in asked.items() if key in keys(kind)}
-    return given, {key: value for key, value in asked.items() if key not in given}
-
-
+@spelled_out(_OfMatrix)
 def matrix(
     cc: Sequence[str | type[CongestionControl]] | None = None,
     *,
-    queue: str | None = None,
-    set: Changes = (),  # noqa: A002 - as on the command line
-    seeds: int = 1,
     out: str | Path = "results/matrix",
     allow_code: bool = False,
-    **how: Unpack[Options],
+    **asked: Unpack[_OfMatrix],
 ) -> pl.DataFrame:
     """Runs every algorithm against every other, as ``knee matrix`` does, and gives the table.
 
     Args:
         cc: the algorithms: names, or classes written in Python; default: all that ``knee list cc`` shows.
-        queue: the queue discipline; default: pfifo.
-        set: changes to the scenario ``matrix``: ``["link.rate=5 Mbit/s"]``.
-        seeds: runs of each pair.
         out: the folder of the page and the data set.
         allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
-        how: the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or ``dask="tcp://HOST:8786"``.
+        asked: these keys, and the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or
+            ``dask="tcp://HOST:8786"``.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -166,10 +160,10 @@ def matrix(
     """
     from knee.study import matrices
 
-    asked = [*changes_of(set), *([] if queue is None else [f"link.queue={queue}"])]
+    given, how = parted(MatrixKeys, asked)
     with code_allowed(allow_code):
-        names = matrices.algorithms(cc)
-    return matrices.run_matrix(names, Path(out), changes=asked, seeds=seeds, **_shown("matrix", how))
+        plan = matrices.read(cc, **given)
+    return matrices.run_matrix(plan, Path(out), **_shown("matrix", how))
 
 
 def _shown(name: str, how: Options) -> Options:

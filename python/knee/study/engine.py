@@ -19,12 +19,13 @@ from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from knee import grounds
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.grounds import memory
 from knee.scenario import Scenario
+from knee.system.requests import AGAIN, DASK, JOBS, MAX_MEMORY, documented
 
 #: How often progress is reported, s, and tasks that wait for each worker: enough that none is idle, few enough to hold.
 _PATIENCE_S, _AHEAD = 0.1, 3
@@ -35,26 +36,22 @@ Task = TypeVar("Task")
 Done = TypeVar("Done")
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """How the runs of a sweep, a search or a matrix are made; the commands have most of these as ``--NAME``.
+    """How the runs of a sweep, a search or a matrix are made; the commands have each of the attributes as ``--NAME``.
 
-    Attributes:
-        jobs: how many runs at once in this process; default: one per core, and one on a ground in real time.
-        executor: any ``concurrent.futures.Executor`` to do the runs instead, such as a ``ProcessPoolExecutor``.
-        dask: the address of a Dask scheduler, or a ``distributed.Client``, to do the runs instead.
-        again: whether to start anew and drop the runs that are there.
-        progress: called now and then with the fraction of the work that is done; by default a notebook shows a bar.
-        max_memory: what a run may need, as of :class:`knee.RunOptions`.
-        command: the command line that asks for it.
+    ``executor`` is any ``concurrent.futures.Executor`` that does the runs instead; so does ``dask``, which may be a
+    ``distributed.Client``. ``progress`` is called now and then with the fraction that is done; by default a notebook
+    shows a bar. ``command`` is the command line that asks.
     """
 
-    jobs: int | None = None
+    jobs: Annotated[int | None, JOBS] = None
     executor: futures.Executor | None = None
-    dask: Any = None
-    again: bool = False
+    dask: Annotated[Any, DASK] = None
+    again: Annotated[bool, AGAIN] = False
     progress: Callable[[float], None] | None = None
-    max_memory: int | str | None = None
+    max_memory: Annotated[int | str | None, MAX_MEMORY] = None
     command: str | None = None
 
 

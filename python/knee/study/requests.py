@@ -1,4 +1,4 @@
-"""The keys of a sweep and of a search, as requests (:mod:`knee.system.requests`)."""
+"""The keys of a sweep, a search and a matrix, as requests (:mod:`knee.system.requests`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict
 
 from knee.errors import Refused
+from knee.scenario import Changes
+from knee.scenario.loading import changes_of
 from knee.scenario.units import near, shown
-from knee.system.requests import Key, Reads
+from knee.system.requests import AXES, FIGURE, INPUT, OUTPUT, RUNNING, SEEDS, TRUTH, Key, Reads
 
 #: Most samples: drawing as many takes a few seconds.
 MOST_SAMPLES = 100_000
 #: Most choices that a search tries.
 MOST_TRIALS = 100_000
-#: The groups of options, as ``cli/options.py`` has them.
-_INPUT, _AXES, _FIGURE, _RUNNING, _OUTPUT = "Scenario", "Axes", "Figure", "Running", "Output"
 
 #: How samples are drawn, as scipy.stats.qmc does it.
 Sampling = Literal["latin", "random", "sobol"]
@@ -49,6 +49,16 @@ def _sense(value: Any) -> Any:
     return value
 
 
+def _names(value: Any) -> Any:
+    """Takes names, or texts with commas between them."""
+    if not isinstance(value, str | list | tuple):
+        raise Refused(f"{shown(value)} is not a list of names", 'expected such as ["cubic", "reno"]')
+    every = [value] if isinstance(value, str) else value
+    return [name for one in every for name in (map(str.strip, one.split(",")) if type(one) is str else [one])]
+
+
+#: The forms of lists of names and of changes.
+Names, Set = Annotated[list[Any], Reads(_names)], Annotated[list[str], Reads(changes_of)]
 KeyName = Annotated[str, Reads(_key)]
 _Keys = Annotated[list[KeyName], Reads(_keys)]
 _Texts = Annotated[list[str], Reads(_one_or_two)]
@@ -58,15 +68,15 @@ _Table = Mapping[str, Any] | Sequence[str]
 
 # fmt: off
 _Zip = Annotated[Sequence[Sequence[str]], Key(
-    _AXES, "Let axes go together, step by step.", "a list of lists of keys", "KEY,KEY", [], form=list[_Keys])]
+    AXES, "Let axes go together, step by step.", "a list of lists of keys", "KEY,KEY", [], form=list[_Keys])]
 _Derive = Annotated[Mapping[str, str] | Sequence[str], Key(
-    _AXES, "Derive a key: link.limit='2 * link.rate * flows.0.rtt'.", "a table of keys with expressions",
+    AXES, "Derive a key: link.limit='2 * link.rate * flows.0.rtt'.", "a table of keys with expressions",
     "KEY=EXPRESSION", {}, form=dict[str, str])]
 
 
 class _SweepOver(TypedDict, total=False):
     over: Annotated[_Table, Key(
-        _AXES, "An axis: link.limit='50 packets,100 packets', link.rate='log(1 Mbit/s, 1 Gbit/s, 7)', "
+        AXES, "An axis: link.limit='50 packets,100 packets', link.rate='log(1 Mbit/s, 1 Gbit/s, 7)', "
         "flows.0.cc='bbr*,delay-based', or sampled: flows.0.rtt='uniform(5 ms, 50 ms)'. The last one varies fastest.",
         "a table of keys with their values", "KEY=VALUES", {}, form=dict[str, Any])]
 
@@ -77,12 +87,11 @@ class SweepKeys(TypedDict, total=False):
     zip: _Zip
     derive: _Derive
     samples: Annotated[int, Key(
-        _AXES, "Take N samples of all sampled axes together.", between=(1, MOST_SAMPLES))]
+        AXES, "Take N samples of all sampled axes together.", between=(1, MOST_SAMPLES))]
     sampling: Annotated[Sampling, Key(
-        _AXES, "How to sample: a Latin hypercube, independent samples, or a Sobol sequence.", "", "", "latin")]
-    sampling_seed: Annotated[int, Key(_AXES, "Seed of the samples.", "a whole number", "N", 1)]
-    seeds: Annotated[int, Key(
-        _INPUT, "Run each scenario with N seeds, which count up from its own.", "", "N", 1, (1, None))]
+        AXES, "How to sample: a Latin hypercube, independent samples, or a Sobol sequence.", "", "", "latin")]
+    sampling_seed: Annotated[int, Key(AXES, "Seed of the samples.", "a whole number", "N", 1)]
+    seeds: Annotated[int, SEEDS]
 
 
 class Sweep(_SweepOver, SweepKeys, total=False):
@@ -91,7 +100,7 @@ class Sweep(_SweepOver, SweepKeys, total=False):
 
 class _SearchOver(TypedDict, total=False):
     over: Annotated[_Table, Key(
-        _AXES, "A key to choose, and its bounds: link.rate='loguniform(1 Mbit/s, 1 Gbit/s)', "
+        AXES, "A key to choose, and its bounds: link.rate='loguniform(1 Mbit/s, 1 Gbit/s)', "
         "flows.0.rtt='uniform(5 ms, 50 ms)', flows.1.cc='loss-based,bbr*'.",
         "a table of keys with their bounds", "KEY=VALUES", {}, form=dict[str, Any])]
 
@@ -100,46 +109,63 @@ class SearchKeys(TypedDict, total=False):
     """The keys of ``[search]``, but for ``over``."""
 
     across: Annotated[_Table, Key(
-        _AXES, "Run each choice across all of these, a family of networks, as in knee sweep --over.",
+        AXES, "Run each choice across all of these, a family of networks, as in knee sweep --over.",
         "a table of keys with their values", "KEY=VALUES", {}, form=dict[str, Any])]
     zip: _Zip
     derive: _Derive
     figure: Annotated[str | Sequence[str], Key(
-        _FIGURE, "The figure, such as queue_delay_p95_ms or jain; give two for a Pareto front.",
+        FIGURE, "The figure, such as queue_delay_p95_ms or jain; give two for a Pareto front.",
         "the name of a figure, or two", "FIGURE", form=_Texts)]
     goal: Annotated[str | Sequence[str], Key(
-        _FIGURE, "Make it largest or smallest; one for each figure.", '"max" or "min", or a list of two', "max|min",
+        FIGURE, "Make it largest or smallest; one for each figure.", '"max" or "min", or a list of two', "max|min",
         form=_Senses)]
     exceeds: Annotated[float, Key(
-        _FIGURE, "Report only what exceeds this, in the figure's unit, with the goal max.", "a number", "VALUE")]
+        FIGURE, "Report only what exceeds this, in the figure's unit, with the goal max.", "a number", "VALUE")]
     below: Annotated[float, Key(
-        _FIGURE, "Report only what is below this, in the figure's unit, with the goal min.", "a number", "VALUE")]
+        FIGURE, "Report only what is below this, in the figure's unit, with the goal min.", "a number", "VALUE")]
     against: Annotated[_Table, Key(
-        _FIGURE, "Compare the figure with that of this variant, same seed: link.queue=fq.",
+        FIGURE, "Compare the figure with that of this variant, same seed: link.queue=fq.",
         "a table of keys with the values of the other variant", "KEY=VALUE", {}, form=dict[str, Any])]
     compare: Annotated[Literal["ratio", "difference"], Key(
-        _FIGURE, "How to compare: divide by the variant's figure, or subtract it.", "", "", "ratio")]
+        FIGURE, "How to compare: divide by the variant's figure, or subtract it.", "", "", "ratio")]
     summarize: Annotated[Literal["mean", "worst"], Key(
-        _FIGURE, "Take the mean of the networks of across, or the worst.", "", "", "mean")]
+        FIGURE, "Take the mean of the networks of across, or the worst.", "", "", "mean")]
     seeds: Annotated[int, Key(
-        _INPUT, "Run each scenario with N seeds, which count up from its own; the mean counts.", "", "N", 1, (1, 1000))]
-    trials: Annotated[int, Key(_RUNNING, "Try N choices.", "", "N", 100, (1, MOST_TRIALS))]
-    batch: Annotated[int, Key(_RUNNING, "Propose N choices at a time.", "", "N", 10, (1, 1000))]
-    sampler: Annotated[Sampler, Key(_RUNNING, "How to propose.", "", "", "tpe")]
-    search_seed: Annotated[int, Key(_RUNNING, "Seed of the search.", "", "N", 1, (0, 2**32 - 1))]
+        INPUT, "Run each scenario with N seeds, which count up from its own; the mean counts.", "", "N", 1, (1, 1000))]
+    trials: Annotated[int, Key(RUNNING, "Try N choices.", "", "N", 100, (1, MOST_TRIALS))]
+    batch: Annotated[int, Key(RUNNING, "Propose N choices at a time.", "", "N", 10, (1, 1000))]
+    sampler: Annotated[Sampler, Key(RUNNING, "How to propose.", "", "", "tpe")]
+    search_seed: Annotated[int, Key(RUNNING, "Seed of the search.", "", "N", 1, (0, 2**32 - 1))]
     findings: Annotated[int, Key(
-        _OUTPUT, "Save the N most extreme scenarios that differ.", "", "N", 3, (0, 100))]
-    shrink: Annotated[bool, Key(_OUTPUT, "Simplify findings before saving them.", "true or false", "", True)]
+        OUTPUT, "Save the N most extreme scenarios that differ.", "", "N", 3, (0, 100))]
+    shrink: Annotated[bool, Key(OUTPUT, "Simplify findings before saving them.", TRUTH, "", True)]
     tolerance: Annotated[float, Key(
-        _OUTPUT, "How far a finding may fall back when it is shrunk, of its way from the trials' median.", "", "PART",
+        OUTPUT, "How far a finding may fall back when it is shrunk, of its way from the trials' median.", "", "PART",
         0.2, (0, 1))]
     keep: Annotated[Sequence[str], Key(
-        _OUTPUT, "Leave this key alone too when a finding is shrunk, such as interval.", "a list of keys", "KEY", [],
+        OUTPUT, "Leave this key alone too when a finding is shrunk, such as interval.", "a list of keys", "KEY", [],
         form=list[KeyName])]
     free: Annotated[Sequence[str], Key(
-        _OUTPUT, "Let duration, warmup or a searched key change too when a finding is shrunk.", "a list of keys", "KEY",
+        OUTPUT, "Let duration, warmup or a searched key change too when a finding is shrunk.", "a list of keys", "KEY",
         [], form=list[KeyName])]
 
 
 class Search(_SearchOver, SearchKeys, total=False):
     """The table ``[search]``."""
+
+
+class MatrixKeys(TypedDict, total=False):
+    """The keys of a matrix, but for ``cc``."""
+
+    queue: Annotated[str, Key(INPUT, "The queue discipline; default: pfifo.", "the name of a queue", "Q")]
+    set: Annotated[Changes, Key(
+        INPUT, "Change the scenario matrix, such as link.limit='20 ms'.", "changes", "KEY=VALUE", [], form=Set)]
+    seeds: Annotated[int, SEEDS]
+
+
+class Matrix(MatrixKeys, total=False):
+    """What a matrix is of."""
+
+    cc: Annotated[Sequence[str | type], Key(
+        INPUT, "Run only these algorithms; default: all that knee list cc shows.", "a list of names", "A,B,...",
+        form=Names)]

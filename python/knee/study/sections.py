@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import Field, ValidationError, create_model
 
-from knee.errors import Refused
+from knee.errors import Refused, scenario_errors
 from knee.scenario import Plain
 from knee.scenario.fields import Table
 from knee.scenario.frozen import frozen
@@ -67,8 +67,18 @@ def _model(kind: Any) -> type[Table]:
 
 def asked(kind: Any, given: Any, before: str = "") -> Plain:
     """The keys of a request that are given, as a file has them; errors are those of :func:`checked`."""
-    section = checked(_model(kind), given, before, _EXPECTED[kind])
+    section = checked(_model(kind), given, before, _EXPECTED.get(kind, ""))
     return {key: getattr(section, key) for key in type(section).model_fields if key in section.model_fields_set}
+
+
+def taken(kind: Any, given: Mapping[str, Any], where: str) -> Plain:
+    """The keys of a request that a program or a command line gives, checked, with its defaults.
+
+    Raises:
+        ScenarioError: names the request, the key, what was found and what would be accepted.
+    """
+    with scenario_errors(where):
+        return defaults(kind) | asked(kind, {key: value for key, value in given.items() if value is not None})
 
 
 def whole(kind: type[_Section], given: Mapping[str, Any]) -> _Section:

@@ -7,7 +7,7 @@ A request is a ``TypedDict`` whose keys have a type and a :class:`Key`. It gives
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -64,6 +64,28 @@ class Key:
         return f"{self.says.rstrip('.')}; default: {self.default}." if shown else self.says
 
 
+#: The groups of options, in the order in which help texts have them.
+GROUPS = INPUT, AXES, FIGURE, RUNNING, OUTPUT, CODE = (
+    "Scenario", "Axes", "Figure", "Running", "Output", "Permissions",
+)  # fmt: skip
+#: A text for a key that is one thing or another, and the keys that several requests have.
+TRUTH = "true or false"
+GROUND = Key(INPUT, "Where to run; default: the file's ground, else sim.", "sim, uml or host", "sim|uml|host")
+KERNEL = Key(
+    INPUT, "The kernel of the ground uml, such as 7.2; default: the one built last.", "a number", "NUMBER", form=str
+)
+SEEDS = Key(INPUT, "Run each scenario with N seeds, which count up from its own.", "", "N", 1, (1, None))
+JOBS = Key(RUNNING, "Number of parallel runs; default: one per core.", form=int, between=(1, None))
+DASK = Key(RUNNING, "Run on a Dask cluster: its scheduler, tcp://HOST:8786.", "an address", "ADDRESS", form=str)
+MAX_MEMORY = Key(
+    RUNNING, "Refuse a run that needs more memory, such as '8 GB'; default: the available memory.", "a size", "SIZE",
+    form=str,
+)  # fmt: skip
+AGAIN = Key(RUNNING, "Start anew and drop the runs in DIR.", TRUTH)
+ALLOW_PROGRAMS = Key(CODE, "Let flows be programs, which run on this machine.", TRUTH)
+ALLOW_CODE = Key(CODE, 'Run files that cc and queue name: "mine.py:Mine", "tcp_mine.c".', TRUTH)
+
+
 def keys(kind: type) -> dict[str, tuple[Any, Key]]:
     """The type of each key of a request, in a file, and how it is said."""
     found: dict[str, tuple[Any, Key]] = {}
@@ -80,6 +102,12 @@ def keys(kind: type) -> dict[str, tuple[Any, Key]]:
 def defaults(kind: type) -> dict[str, Any]:
     """The default of each key of a request that has one."""
     return {name: key.default for name, (_, key) in keys(kind).items() if key.default is not None}
+
+
+def parted(kind: type, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The keys of a request among what is given, and the rest."""
+    known = keys(kind)
+    return {k: v for k, v in given.items() if k in known}, {k: v for k, v in given.items() if k not in known}
 
 
 def spelled_out(kind: type) -> Callable[[_Function], _Function]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from knee.errors import InputError, RunError, input_errors
 from knee.own import CONTROL, CongestionControl, Named, name_of, told_apart
 from knee.scenario import Scenario, from_dict, registry
 from knee.scenario.loading import tables
 from knee.scenario.remarks import remarks as of_scenario
+from knee.study.requests import Matrix, MatrixKeys
+from knee.study.sections import taken
 from knee.system import extras, files
 
 if TYPE_CHECKING:
@@ -67,26 +70,44 @@ def scenario(first: str, second: str, changes: Sequence[str] = ()) -> Scenario:
     return pair
 
 
-def remarks(names: Sequence[str], changes: Sequence[str] = ()) -> list[str]:
-    """Remarks on the algorithms on this link, such as that its queue does not mark for one that needs it."""
-    sentences = (remark for name in names for remark in of_scenario(scenario(name, name, changes)))
-    return list(dict.fromkeys(sentences))
+@dataclass(frozen=True)
+class Plan:
+    """A matrix that was asked for: the algorithms, the changes to the scenario, and the runs of each pair."""
+
+    names: Sequence[str]
+    changes: Sequence[str]
+    seeds: int
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks on the algorithms on this link, such as that its queue does not mark for one that needs it."""
+        each = (remark for name in self.names for remark in of_scenario(scenario(name, name, self.changes)))
+        return list(dict.fromkeys(each))
+
+    @property
+    def definition(self) -> Definition:
+        """A sweep over the two algorithms."""
+        from knee.study.sweeps import sweepfile
+
+        axes = {"flows.0.cc": list(self.names), "flows.1.cc": list(self.names)}
+        return sweepfile.read(SCENARIO, axes, changes=self.changes, seeds=self.seeds)
 
 
-def definition(names: Sequence[str], changes: Sequence[str] = (), seeds: int = 1) -> Definition:
-    """A matrix as a sweep over the two algorithms."""
-    from knee.study.sweeps import sweepfile
+def read(cc: Any = None, **asked: Unpack[MatrixKeys]) -> Plan:
+    """The matrix that is asked for.
 
-    axes = {"flows.0.cc": list(names), "flows.1.cc": list(names)}
-    return sweepfile.read(SCENARIO, axes, changes=changes, seeds=seeds)
+    Raises:
+        InputError: names the key, what was found and what would be accepted.
+    """
+    given = taken(Matrix, asked | {"cc": cc}, "matrix")
+    queue = [f"link.queue={given['queue']}"] if "queue" in given else []
+    return Plan(algorithms(given.get("cc")), [*given["set"], *queue], given["seeds"])
 
 
-def run_matrix(
-    names: Sequence[str], out: Path, *, changes: Sequence[str] = (), seeds: int = 1, **how: Unpack[Options]
-) -> pl.DataFrame:
+def run_matrix(plan: Plan, out: Path, **how: Unpack[Options]) -> pl.DataFrame:
     """Runs a matrix into ``out`` and returns its table, a row per ordered pair and seed.
 
-    It is a sweep over the two algorithms (:func:`knee.study.sweeps.run_sweep`), so finished runs are not made again.
+    Finished runs are not made again (:func:`knee.study.sweeps.run_sweep`).
     ``out`` also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``; ``how`` has the fields of
     :class:`knee.study.engine.StudyOptions`.
 
@@ -100,8 +121,8 @@ def run_matrix(
     from knee.view.matrix import page, picture
 
     extras.need("The picture of a matrix", "matplotlib")
-    first = scenario(names[0], names[0], changes)
-    sweep = sweeps.run_sweep(definition(names, changes, seeds), out, **how)
+    names, first = plan.names, scenario(plan.names[0], plan.names[0], plan.changes)
+    sweep = sweeps.run_sweep(plan.definition, out, **how)
     failed = sweep.failed
     if not failed.is_empty():
         row = failed.row(0, named=True)
@@ -111,12 +132,12 @@ def run_matrix(
     with files.replacing(out / "matrix.parquet") as beside:
         files.write_frame(beside, frame)
     files.write(out / "matrix.png", drawing.image(picture.chart(frame)))
-    place = {pair: 1 + i * seeds for i, pair in enumerate(pairs(names))}
+    place = {pair: 1 + i * plan.seeds for i, pair in enumerate(pairs(names))}
 
     def where(one: str, other: str, _: str) -> page.PairRun:
         return page.PairRun(
             command=f"knee run --from {shlex.quote(str(out))} {place[one, other]}" if sweep.complete else ""
         )
 
-    files.write(out / "matrix.html", page.page(frame, first, out, where, remarks(names, changes)))
+    files.write(out / "matrix.html", page.page(frame, first, out, where, plan.remarks))
     return frame
