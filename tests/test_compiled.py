@@ -18,6 +18,7 @@ from polars.testing import assert_frame_equal
 import knee
 from knee.figures import rows
 from knee.grounds import runner
+from knee.gym import CongestionControl
 from knee.scenario import Scenario, spec
 from knee.system import files
 
@@ -108,6 +109,26 @@ def test_seeds_read_no_file_again(counted: Counter[str], tmp_path: Path, monkeyp
     for seed, result in enumerate(every, 1):
         alone = knee.run(TRACED | {"seed": seed})
         assert (alone.summary["flows"], alone.scenario_toml) == (result.summary["flows"], result.scenario_toml)
+
+
+def test_rows_and_steps_ask_their_scenario_no_more(
+    counted: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is built when it is checked and where it runs, which may be elsewhere; a step asks for nothing."""
+    monkeypatch.chdir(tmp_path)
+    trace(1)
+    rtts = [f"{10 + i} ms" for i in range(10)]
+    knee.sweep(TRACED, {"flows.0.rtt": rtts}, out="sweep", page=False, jobs=1)
+    assert counted == {"build": 20, "digest": 1}
+    counted.clear()
+    env = CongestionControl("hello", set=["duration=1 s"])
+    env.reset(seed=1)
+    assert counted.pop("build") == 1
+    for _ in range(1000):
+        *_, truncated, _ = env.step([0.0])
+        if truncated:
+            env.reset()
+    assert counted == {}
 
 
 def test_a_run_in_memory_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
