@@ -376,13 +376,14 @@ def _tables(text: str, where: str) -> Plain:
         raise ScenarioError(where, "", found, "expected keys such as link.rate")
     try:
         made = tomllib.loads(text)
-        level: list[Any] = [made]
-        for _ in range(_MOST_DEPTH):
+        level, depth = [made], 0
+        while level:
+            depth += 1
+            if depth > _MOST_DEPTH:
+                # Functions that call themselves would take no more of it.
+                raise RecursionError
             level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
             level = [part for part in level if isinstance(part, dict | list)]
-        if level:
-            # Functions that call themselves would take no more of it.
-            raise RecursionError
         return made
     except (ValueError, RecursionError) as error:
         reason, at = "nested too deeply, or a number is too long", None
