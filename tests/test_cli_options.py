@@ -14,7 +14,6 @@ import knee
 from knee import grounds
 from knee.cli import COMMANDS, main, options
 from knee.cli.options import panel
-from knee.cli.plot import KINDS
 from knee.scenario.requests import Options, RunOptions
 from knee.study import engine, requests
 from knee.system.requests import keys
@@ -109,7 +108,6 @@ def test_commands_that_answer_do_so_as_json_and_those_that_write_do_so_to_a_fold
 def test_choices_are_shown(command: str, option: str, words: Any) -> None:
     found = next(each for each in options_of(ALL[command]) if each.opts[0] == option)
     assert sorted(found.metavar.split("|")) == sorted(words)
-    assert KINDS == pictures.KINDS
 
 
 @pytest.fixture
@@ -225,7 +223,13 @@ def test_python_has_the_options_of_the_command_under_the_same_names(name: str) -
 
 @pytest.mark.parametrize(
     ("command", "request_"),
-    [("run", RunOptions), ("sweep", requests.Sweep), ("search", requests.Search), ("matrix", requests.Matrix)],
+    [
+        ("run", RunOptions),
+        ("sweep", requests.Sweep),
+        ("search", requests.Search),
+        ("matrix", requests.Matrix),
+        ("plot", requests.Picture),
+    ],
 )
 def test_an_option_is_given_several_times_where_its_key_takes_several_values(command: str, request_: type) -> None:
     params = {param.name: param for param in ALL[command].params}

@@ -15,7 +15,7 @@ import knee.score.requests
 from knee import evaluate, score
 from knee.cli import COMMANDS
 from knee.errors import InputError, Refused
-from knee.study.requests import Matrix, Search, Sweep
+from knee.study.requests import Matrix, Picture, Search, Sweep
 from knee.study.searches import searchfile
 from knee.study.sections import asked, whole
 from knee.system.requests import defaults, keys
@@ -107,6 +107,7 @@ def test_the_docs_say_of_a_key_what_the_command_does(kind: type, page: str) -> N
         (knee.RunOptions, "run", knee.run),
         (evaluate.requests.Request, "evaluate", evaluate.plan.evaluate),
         (score.requests.Request, "score", score.evaluate),
+        (Picture, "plot", knee.Sweep.plot),
     ],
 )
 def test_every_key_is_an_option_and_a_parameter(kind: type, command: str, function: Any) -> None:

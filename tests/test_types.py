@@ -13,7 +13,8 @@ from knee.figures.register import FLOW, LINK
 from knee.gym import adversaries, flows, queues
 from knee.scenario.keys import ChangeKeys, FlowKeys
 from knee.scenario.model import Change, Flow
-from knee.view.sweep.pictures import Choice, Picture
+from knee.study import requests
+from knee.view.sweep.pictures import Picture
 
 ROOT = Path(__file__).parents[1]
 #: What people write, all of it right.
@@ -103,7 +104,7 @@ def test_a_summary_has_the_figures_of_its_form() -> None:
 def test_keyword_arguments_are_those_of_what_they_stand_for() -> None:
     assert set(ChangeKeys.__annotations__) == set(Change.model_fields)
     assert set(FlowKeys.__annotations__) == set(Flow.model_fields)
-    assert set(Choice.__annotations__) == set(Picture.__dataclass_fields__)
+    assert set(requests.Picture.__annotations__) == set(Picture.__dataclass_fields__)
     for module, single in (
         (flows, flows.CongestionControl),
         (queues, queues.QueueManagement),

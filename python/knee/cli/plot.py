@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from knee.cli import complete, options
 from knee.cli.console import out, write_json
-from knee.cli.options import choice, option
+from knee.cli.options import option
 from knee.errors import InputError
+from knee.study.requests import Picture
 
 if TYPE_CHECKING:
     from knee.view.figure import Figure
 
 
-#: What can be drawn of a sweep, as :mod:`knee.study.sections` has it, which is slow to import.
-KINDS = ("lines", "bar", "box", "ecdf", "heat", "pareto")
-
-
+@options.takes(Picture, figure=complete.figures)
 def plot(
     folders: Annotated[
         list[Path],
@@ -31,52 +29,6 @@ def plot(
             "are drawn into one figure.",
         ),
     ],
-    kind: Annotated[
-        str | None,
-        choice(
-            options.FIGURE,
-            KINDS,
-            "--kind",
-            help="Of a sweep: lines or bar (means, with 95 % confidence intervals over seeds), box (over seeds), "
-            "ecdf (over all runs), heat (a heat map) or pareto; default: lines.",
-        ),
-    ] = None,
-    figure: Annotated[
-        str | None,
-        option(
-            options.FIGURE,
-            "--figure",
-            metavar="FIGURE",
-            help="The figure to draw: of a sweep such as jain, default queue_delay_mean_ms (pareto: "
-            "utilization); of runs such as rtt, default overview.",
-            autocompletion=complete.figures,
-        ),
-    ] = None,
-    over: Annotated[
-        str | None,
-        option(
-            options.FIGURE,
-            "--over",
-            metavar="KEY",
-            help="The key on the horizontal axis; with --kind pareto, the figure there.",
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        option(
-            options.FIGURE,
-            "--by",
-            metavar="KEY",
-            help="The key of the lines, bars, boxes or colours, or of the rows of a heat map.",
-        ),
-    ] = None,
-    panels: Annotated[
-        str | None, option(options.FIGURE, "--panels", metavar="KEY", help="Draw a panel for each value of this key.")
-    ] = None,
-    at: Annotated[
-        list[str] | None,
-        option(options.FIGURE, "--at", metavar="KEY=VALUE", help="Hold another key at this value; default: its first."),
-    ] = None,
     path: Annotated[
         Path | None,
         options.out(
@@ -94,6 +46,7 @@ def plot(
         str | None,
         option(options.OUTPUT, "--font", metavar="NAME", help="Font, of those of this machine; default: DejaVu Sans."),
     ] = None,
+    **asked: Any,
 ) -> None:
     """Draw a figure of runs, or of a sweep, matrix or search, as PDF, SVG, PNG or HTML.
 
@@ -108,30 +61,32 @@ def plot(
     from knee.view import drawing
 
     drawing.size(width, font_size, font)
-    of_sweeps = {"--kind": kind, "--over": over, "--by": by, "--panels": panels, "--at": at}
-    folder = folders[0]
+    of_sweeps, folder = [f"--{name}" for name in asked if name != "figure"], folders[0]
     if any(map(is_measurement, folders)):
-        if wrong := [name for name, value in (of_sweeps | {"--figure": figure}).items() if value]:
-            raise InputError(f"{folder} is a measurement, of which there is one figure; leave out {wrong[0]}.")
+        if asked:
+            wrong = [*of_sweeps, "--figure"][0]
+            raise InputError(f"{folder} is a measurement, of which there is one figure; leave out {wrong}.")
         path = _file(path, Path(f"{folder.name.split('.')[0]}.png" if len(folders) == 1 else "over-time.png"))
         files.check_output(path)
         chart = _of_measurements(folders)
     elif manifest_of(folder) is not None or len(folders) > 1:
         if swept := [each for each in folders if os.path.lexists(each / MARK)]:
             raise InputError(f"{swept[0]} is a sweep, which is drawn alone; leave out the others, or give its runs.")
-        if wrong := [name for name, value in of_sweeps.items() if value]:
-            raise InputError(f"{folder} is the result of a run; {wrong[0]} is for sweeps. Expected --figure and --out.")
-        path = _file(path, Path(f"{figure or 'overview'}.png"))
+        if of_sweeps:
+            wrong = of_sweeps[0]
+            raise InputError(f"{folder} is the result of a run; {wrong} is for sweeps. Expected --figure and --out.")
+        figure = asked.get("figure", "overview")
+        path = _file(path, Path(f"{figure}.png"))
         files.check_output(path)
-        chart = _of_runs(folders, figure or "overview")
+        chart = _of_runs(folders, figure)
     elif not os.path.lexists(folder / MARK):
         raise nothing(folder)
     else:
-        kind = kind or "lines"
-        figure = figure or sections.FIGURES.get(kind, sections.FIGURE)
+        kind = asked.get("kind", "lines")
+        figure = asked.setdefault("figure", sections.FIGURES.get(kind, sections.FIGURE))
         path = _file(path, folder / f"{kind}-{figure}.png")
         files.check_output(path)
-        chart = _of_sweep(folder, kind, figure, over, by, panels, at or ())
+        chart = _of_sweep(folder, asked)
     chart.save(path, width=width, font_size=font_size, font=font)
     if as_json:
         write_json({"figure": str(path)})
@@ -171,19 +126,14 @@ def _of_runs(folders: Sequence[Path], figure: str) -> Figure:
     return results[0].plot(figure) if len(results) == 1 else charts.plot(results, [str(f) for f in folders], figure)
 
 
-def _of_sweep(
-    folder: Path, kind: str, figure: str, over: str | None, by: str | None, panels: str | None, at: Sequence[str]
-) -> Figure:
+def _of_sweep(folder: Path, asked: Any) -> Figure:
     from knee.scenario.loading import parse_value
-    from knee.study.sections import Kind
     from knee.study.sweeps import open_sweep
 
     held = {}
-    for text in at:
+    for text in asked.pop("at", ()):
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key:
             raise InputError(f"--at: {text!r} is not a key with a value; expected such as link.rate='10 Mbit/s'.")
         held[key] = parse_value(value)
-    # The option takes no other words.
-    chosen = cast(Kind, kind)
-    return open_sweep(folder).plot(kind=chosen, figure=figure, over=over, by=by, panels=panels, at=held)
+    return open_sweep(folder).plot(at=held, **asked)

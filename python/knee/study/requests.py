@@ -18,6 +18,8 @@ MOST_TRIALS = 100_000
 
 #: How samples are drawn, as scipy.stats.qmc does it.
 Sampling = Literal["latin", "random", "sobol"]
+#: What is drawn of a sweep.
+Kind = Literal["lines", "bar", "box", "ecdf", "heat", "pareto"]
 #: How proposals are made: tree-structured Parzen estimators, by a genetic algorithm, or at random.
 Sampler = Literal["tpe", "nsga2", "random"]
 
@@ -169,3 +171,23 @@ class Matrix(MatrixKeys, total=False):
     cc: Annotated[Sequence[str | type], Key(
         INPUT, "Run only these algorithms; default: all that knee list cc shows.", "a list of names", "A,B,...",
         form=Names)]
+
+
+class Picture(TypedDict, total=False):
+    """What is drawn of a sweep."""
+
+    kind: Annotated[Kind, Key(
+        FIGURE, "Of a sweep: lines or bar (means, with 95 % confidence intervals over seeds), box (over seeds), ecdf "
+        "(over all runs), heat (a heat map) or pareto.", "", "", "lines")]
+    figure: Annotated[str, Key(
+        FIGURE, "The figure to draw: of a sweep such as jain, default queue_delay_mean_ms (pareto: utilization); of "
+        "runs such as rtt, default overview.", "the name of a figure", "FIGURE")]
+    over: Annotated[str | None, Key(
+        FIGURE, "The key on the horizontal axis; with --kind pareto, the figure there.", "a key", "KEY", form=str)]
+    by: Annotated[str | None, Key(
+        FIGURE, "The key of the lines, bars, boxes or colours, or of the rows of a heat map; default: the algorithm, "
+        "or else another axis.", "a key", "KEY", form=str)]
+    panels: Annotated[str | None, Key(FIGURE, "Draw a panel for each value of this key.", "a key", "KEY", form=str)]
+    at: Annotated[Mapping[str, Any], Key(
+        FIGURE, "Hold another key at this value; default: its first. All samples of sampled keys count.",
+        "a table of keys with values", "KEY=VALUE", {}, form=dict[str, Any])]

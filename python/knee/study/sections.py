@@ -18,11 +18,9 @@ from knee.scenario.frozen import frozen
 from knee.scenario.rejection import refused
 from knee.scenario.units import shown
 from knee.study.requests import KeyName as Key
-from knee.study.requests import Search, Sweep
+from knee.study.requests import Kind, Search, Sweep
 from knee.system.requests import defaults, keys
 
-#: What ``knee plot`` draws of a sweep.
-Kind = Literal["lines", "bar", "box", "ecdf", "heat", "pareto"]
 #: The figure that is drawn by default, and by kind where it is another.
 FIGURE, FIGURES = "queue_delay_mean_ms", {"pareto": "utilization"}
 

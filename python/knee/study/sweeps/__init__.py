@@ -17,10 +17,12 @@ from knee.errors import FolderError, InputError
 from knee.results.folder import PROGRAM, what_is
 from knee.results.manifest import commit, fingerprint
 from knee.study import engine
+from knee.study.requests import Picture
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Definition, Point
 from knee.study.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
 from knee.system import files
+from knee.system.requests import spelled_out
 from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from knee.study.sweeps.paired import Paired
     from knee.study.sweeps.work import Task
     from knee.view.figure import Figure
-    from knee.view.sweep.pictures import Choice
 
 FORMAT = 2
 #: Work of a task, packets, and most runs of one: long enough to cost nothing, short enough to lose little.
@@ -164,13 +165,13 @@ class Sweep:
 
         return paired(self, key)
 
-    def plot(self, path: str | Path | None = None, **choice: Unpack[Choice]) -> Figure:
+    @spelled_out(Picture)
+    def plot(self, path: str | Path | None = None, **choice: Unpack[Picture]) -> Figure:
         """A figure of the sweep, written to ``path`` (.pdf, .svg, .png or .html) if that is given.
 
         Args:
             path: the file.
-            choice: the fields of :class:`knee.view.sweep.pictures.Picture`: ``kind``, ``figure``, ``over``, ``by``,
-                ``panels`` and ``at``.
+            choice: these keys.
 
         Raises:
             InputError: a key, a figure or the format is not known.

@@ -9,7 +9,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,8 @@ from knee.errors import InputError
 from knee.figures.metrics import Floats
 from knee.figures.register import RUN
 from knee.scenario.units import near, shown
-from knee.study.sections import FIGURE, Kind
+from knee.study.requests import Kind
+from knee.study.sections import FIGURE
 from knee.study.sweeps.columns import Column
 from knee.study.sweeps.dataset import collected
 from knee.study.sweeps.points import averaged, pooled
@@ -43,18 +44,7 @@ _LOG = 10
 
 @dataclass(frozen=True)
 class Picture:
-    """The choice of figure and axes of a picture.
-
-    Attributes:
-        kind: one of :data:`KINDS`.
-        figure: the figure: on the vertical axis; of a distribution on the horizontal one, of a heat map the colour.
-        over: the key across; of a Pareto front the figure across.
-        by: the key of the lines, bars, boxes or colours, or of the rows of a heat map; by default the algorithm, or
-            else another axis of the grid.
-        panels: the key of the panels; None for one panel.
-        at: the values that other keys have, in the words of scenario files; by default the first of each axis of the
-            grid. Figures are over all samples of sampled keys. The figure says what is held and what is pooled.
-    """
+    """The choice of figure and axes of a picture (:class:`knee.study.requests.Picture`), with its defaults."""
 
     kind: str = "lines"
     figure: str = FIGURE
@@ -62,17 +52,6 @@ class Picture:
     by: str | None = None
     panels: str | None = None
     at: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Choice(TypedDict, total=False):
-    """The fields of :class:`Picture` as keyword arguments, for type checkers."""
-
-    kind: Kind
-    figure: str
-    over: str | None
-    by: str | None
-    panels: str | None
-    at: Mapping[str, Any]
 
 
 def chart(sweep: Sweep, picture: Picture) -> Chart:
