@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import polars as pl
 import pytest
@@ -8,8 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import knee
-from knee.figures.metrics import EQUALLY_USED, _fairness, _intervals, bottleneck, convergence_s, jain
-from knee.scenario import registry
+from knee.figures.metrics import (
+    EQUALLY_USED,
+    _common_window,
+    _fairness,
+    _intervals,
+    bottleneck,
+    convergence_s,
+    crossed,
+    jain,
+    loss,
+)
+from knee.scenario import from_dict, registry
 
 
 @pytest.mark.parametrize(
@@ -48,6 +59,11 @@ def test_convergence_is_the_first_moment_from_which_five_seconds_are_fair() -> N
     # Fair share 5: within 20 % is 4 to 6. The second from 2 s to 3 s is not; from 3 s on all are.
     flow = [9.0, 6.0, 6.5, 6.0, 5.0, 5.0, 5.0, 4.0]
     assert converged(flow, [10 - x for x in flow]) == 3.0
+
+
+def test_a_fifth_from_the_fair_share_is_near_and_a_little_more_is_not() -> None:
+    assert converged([6.0] * 6, [4.0] * 6) == 0.0
+    assert converged([6.1] * 6, [3.9] * 6) is None
 
 
 def test_four_fair_seconds_are_no_convergence() -> None:
@@ -89,6 +105,12 @@ def test_nothing_delivered_has_no_fairness(duration: str) -> None:
     summary = knee.run({"duration": duration, "link": link, "flows": flows}).summary
     least = min(flow["delivered_bytes"] for flow in summary["flows"])
     assert (summary["fairness"]["jain"] is None) == (least == 0)
+
+
+def test_loss_is_of_all_that_could_be_lost_in_the_window() -> None:
+    # Ten were under way when it began, and ninety were sent in it.
+    assert loss([{"sent_packets": 90, "outstanding_packets": 10, "lost_packets": 10}]) == 0.1
+    assert loss([{"sent_packets": 0, "lost_packets": 0}]) is None
 
 
 def test_a_warmup_does_not_delay_convergence() -> None:
@@ -143,6 +165,30 @@ def test_the_bottleneck_is_busy_and_has_the_longest_queue_of_the_busy(
     # The order counts only between equals.
     if len({queued[name] for name in path}) == len(path):
         assert bottleneck(path[::-1], links) == found
+
+
+def test_a_reverse_flow_crosses_the_reverse_directions_last_link_first() -> None:
+    assert crossed(["a", "b"], "reverse") == ["b (reverse)", "a (reverse)"]
+    assert crossed(["a", "b"], "forward") == ["a", "b"]
+
+
+def test_links_within_a_point_of_the_greatest_utilization_are_equally_used() -> None:
+    for other, limit in ((0.991, "slow"), (0.985, "fast")):
+        links = {
+            "slow": {"utilization": other, "queue_delay_mean_ms": 50.0},
+            "fast": {"utilization": 1.0, "queue_delay_mean_ms": 1.0},
+        }
+        assert bottleneck(list(links), links) == limit
+
+
+def test_flows_of_one_bottleneck_of_several_share_from_the_last_warmup_to_the_first_end() -> None:
+    links = [{"name": name, "rate": "10 Mbit/s"} for name in ("a", "b")]
+    flows = [{"cc": "reno", "rtt": "20 ms", "path": ["a"]}, {"cc": "reno", "rtt": "20 ms", "path": ["b"]}]
+    told = from_dict({"duration": "10 s", "warmup": "2 s", "links": links, "flows": flows})
+    output: Any = {"flows": [{"completion_s": None}, {"completion_s": 7.0}]}
+    spans = [(1, (0, 9_000_000_000)), (2, (1_000_000_000, 10_000_000_000))]
+    assert _common_window(told, output, spans) == (3.0, 8.0)
+    assert _common_window(told, output, spans[:1]) == (2.0, 9.0)
 
 
 def test_a_long_path_s_bottleneck_is_not_its_first_link() -> None:
