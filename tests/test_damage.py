@@ -16,7 +16,7 @@ import pytest
 
 import knee
 from knee.cli import main
-from knee.results import folder, schema
+from knee.results import folder, named, schema
 from knee.results.result import no_report
 from knee.scenario import from_dict
 from knee.study import batch
@@ -35,6 +35,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("made") / "r"
     knee.run(SMALL, out=out)
     return out
+
+
+def test_files_that_travel_with_a_result_are_within_its_folder(tmp_path: Path) -> None:
+    names = ["files/slow.trace", "files/..", "files/../../secret", "/etc/passwd", "slow.trace", "other/slow.trace"]
+    assert named.kept_in(tmp_path, {"inputs": dict.fromkeys(names)}) == {names[0]: tmp_path / names[0]}
 
 
 @pytest.fixture

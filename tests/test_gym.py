@@ -86,6 +86,17 @@ def test_an_episode_is_one_run_of_a_scenario() -> None:
         env.step([0.0])
 
 
+def test_an_episode_whose_flow_is_done_is_over() -> None:
+    env = CongestionControl(SHORT, set=["flows.0.bytes=50 kB", "link.loss=0"])
+    env.reset(seed=1)
+    terminated = False
+    while not terminated:
+        *_, terminated, truncated, _ = env.step([0.0])
+        assert not truncated
+    with pytest.raises(InputError, match=r"the episode is over"):
+        env.step([0.0])
+
+
 @pytest.mark.parametrize("kind", [CongestionControl, QueueManagement, Adversary])
 def test_the_interval_before_the_first_action_has_its_figures(kind: Any) -> None:
     env = kind(SHORT, interval="100 ms")
@@ -218,6 +229,7 @@ def test_a_vector_names_the_environment_of_a_bad_action() -> None:
         ({"reward": {"speed": 1}}, r'reward: there is no weight "speed"'),
         ({"reward": {"per": "hour"}}, r"reward: per is 'hour'; expected"),
         ({"reward": {"loss": float("nan")}}, r"reward: loss is nan"),
+        ({"reward": {"loss": -1e12}}, r"reward: loss is -1000000000000\.0; expected a finite number"),
         ({"flow": "yours"}, r'has no flow "yours"; expected one of "mine", "other"'),
         ({"set": ["flows.0.transport=quic"]}, r"mine cannot be steered.* quic"),
     ],

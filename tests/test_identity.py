@@ -19,6 +19,7 @@ import knee
 from knee import grounds
 from knee.cli import main
 from knee.own import Named, code_allowed, name_of
+from knee.results import manifest
 from knee.results.manifest import identity
 from knee.results.result import Result
 from knee.scenario import from_dict
@@ -360,3 +361,14 @@ def test_a_run_on_another_ground_is_not_the_run_that_is_kept(tmp_path: Path) -> 
     knee.run(made, out=folder, report=False)
     assert batch.is_done(batch.Job("kept", made), folder)
     assert not batch.is_done(batch.Job("kept", made, ground="host"), folder)
+
+
+def test_a_file_that_is_not_there_counts_without_its_path(tmp_path: Path) -> None:
+    """Its run says that it is missing; that of the same scenario elsewhere is the same run."""
+
+    def of(folder: str, known: dict[str, str]) -> str:
+        link = {"trace": str(tmp_path / folder / "slow.trace")}
+        scenario = from_dict({"duration": "1 s", "link": link, "flows": [{"cc": "reno", "rtt": "20 ms"}]})
+        return manifest.content(scenario, "sim", known)
+
+    assert of("a", {}) == of("b", {})

@@ -15,10 +15,12 @@ import knee
 from knee.cli.tables import show_summary
 from knee.figures.compared import figures as compared
 from knee.figures.register import FLOW, LINK, REGISTER, RUN, Entry, where
+from knee.figures.rows import FULL_CONTROL, RECOVERY, state_name
 from knee.figures.summary import run_figures
 from knee.results import schema
 from knee.study.sweeps import dataset
 from knee.view.report.tables import links_table
+from synthetic_results import synthetic
 
 DOCS = Path(__file__).parents[1] / "docs" / "figures.md"
 EVERY = [figure for scope in REGISTER.values() for figure in scope.values()]
@@ -39,6 +41,33 @@ def test_names_are_those_of_summaries_and_data_sets(summary: dict[str, object]) 
     assert {figure.name for figure in where(FLOW, "terminal")} <= set(flows[0])
     assert {figure.name for figure in where(LINK, "terminal")} <= set(links[0])
     assert set(RUN) == set(run_figures(summary)) - {"queue_link"}
+
+
+def test_figures_of_a_run_are_of_the_worst_of_its_flows() -> None:
+    told = synthetic(2).summary
+    one, other = told["flows"]
+
+    def of(name: str, **figures: tuple[object, object]) -> object:
+        for key, (mine, its) in figures.items():
+            one[key], other[key] = mine, its
+        return run_figures(told)[name]
+
+    # A transfer that is not complete has no time, and so has the run.
+    assert of("completion_s", bytes=(1, 1), completion_s=(2.0, 3.0)) == 3.0
+    assert of("completion_s", completion_s=(2.0, None)) is None
+    assert of("completion_s", bytes=(1, None)) == 2.0
+    assert of("mos", datagrams=({"mos": 4.3}, {"mos": 2.1})) == 2.1
+    assert of("owd_p99_ms", datagrams=({"owd_p99_ms": 9.0}, {"owd_p99_ms": 3.0})) == 9.0
+    assert of("bitrate_mbps", video=({"bitrate_mean_mbps": 4.0}, {"bitrate_mean_mbps": 1.0})) == 1.0
+    assert of("least_goodput_mbps", goodput_mbps=(5.0, 3.0)) == 3.0
+
+
+def test_a_state_is_recovery_where_it_holds_the_window() -> None:
+    phases = ("start", "cruise")
+    # TCP_CA_Recovery is 3.
+    assert state_name(1, phases) == "cruise"
+    assert state_name(3 << 8 | 1, phases) == RECOVERY[3]
+    assert state_name(FULL_CONTROL | 3 << 8 | 1, phases) == "cruise"
 
 
 def test_a_comparison_takes_its_names_from_it(summary: dict[str, object]) -> None:

@@ -74,13 +74,14 @@ def test_a_second_without_anything_is_named(traffic: dict[str, Any]) -> None:
     [
         # The first data is there after one and a half RTTs.
         {"rtt": "900 ms"},
+        {"rtt": "2500 ms"},
         # What is not asked for is not missed.
         {"rtt": "20 ms", "start": "3 s"},
         {"rtt": "20 ms", "stop": "2 s"},
         {"rtt": "20 ms", "bytes": "100 kB"},
         {"rtt": "20 ms", "traffic": {"kind": "transfers", "size": "10 kB", "arrivals": "periodic", "per_second": 0.4}},
     ],
-    ids=["long path", "later", "stopped", "done", "idle"],
+    ids=["long path", "longer path", "later", "stopped", "done", "idle"],
 )
 def test_a_flow_that_gets_what_it_wants_is_not_named(flow: dict[str, Any]) -> None:
     assert "remarks" not in run(flows=[{"cc": "cubic"} | flow])

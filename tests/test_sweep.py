@@ -16,7 +16,7 @@ from knee.figures.register import RUN
 from knee.figures.student import quantile_of_t
 from knee.results.manifest import fingerprint
 from knee.scenario import from_dict
-from knee.study import shipped, sweeps
+from knee.study import engine, shipped, sweeps
 from knee.study.sweeps import dataset, open_sweep, sweepfile, table, work
 from knee.study.sweeps.columns import columns
 from knee.study.sweeps.points import averaged
@@ -318,3 +318,38 @@ def test_what_is_no_option_is_refused_from_python_too(
     with pytest.raises(InputError, match=words):
         knee.sweep("tiny.toml", over, out="s", **options)
     assert not (tiny / "s").exists()
+
+
+def test_of_a_lost_task_each_run_is_tried_alone() -> None:
+    """The one that kills its worker is so found, and the others have their figures."""
+    known_by = fingerprint()
+    definition = sweepfile.read("hello", {"flows.0.rtt": ["10 ms", "20 ms"]}, changes=["duration=1 s"])
+    both = work.task_of(definition, [1, 2], known_by)
+    rows, again = work.lost(both, RuntimeError("gone"))
+    assert rows == []
+    assert [[one.run for one in task.runs] for task in again] == [[1], [2]]
+    ((part,), none) = work.lost(again[1], RuntimeError("gone"))
+    assert none == []
+    assert (part.runs[0]["run"], part.runs[0]["error"]) == (
+        2, "The run was lost with its worker (RuntimeError: gone).",
+    )  # fmt: skip
+
+
+def test_a_title_makes_no_other_run() -> None:
+    def digest(**keys: str) -> str:
+        base = {"duration": "1 s", "link": {"rate": "5 Mbit/s"}, "flows": [{"cc": "reno", "rtt": "20 ms"}]}
+        definition = sweepfile.read(base | keys, {"seed": [1, 2]})
+        return definition.digest(definition.point(1), "program")
+
+    assert digest() == digest(title="another") == digest(name="other") != digest(duration="2 s")
+
+
+def test_progress_never_goes_back() -> None:
+    told: list[float] = []
+    progress = engine.Progress(lambda run: 1.0, 4.0, told.append)
+    progress.under_way({1: 0.5, 2: 0.9})
+    # A run that was lost begins anew.
+    progress.under_way({1: 0.6})
+    progress.finished([1, 2])
+    progress.finished([3, 4])
+    assert told == [pytest.approx(0.35), pytest.approx(0.35), 0.5, 1.0]
