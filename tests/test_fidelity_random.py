@@ -227,9 +227,9 @@ def test_the_commands_json_and_exit_codes(capsys: pytest.CaptureFixture[str], mo
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--random", "0"], "--random is 0; expected a whole number from 1"),
+        (["--random", "0"], "fidelity: random: 0 is out of range; expected 1 or more"),
         (["--random", "3", "--ground", "sim"], "--ground is sim; give --ground uml or --ground host"),
-        (["--random", "3", "--runs", "1"], "--runs is 1; expected a whole number from 2"),
+        (["--random", "3", "--runs", "1"], "fidelity: runs: 1 is out of range; expected 2 or more"),
         (["--random", "3", "--case", "x"], "leave --case out"),
         (["--random", "3", "--kernel", "6.1", "--kernel", "7.2"], "give --kernel once"),
         (["--seed", "3"], "--seed is an option of --random"),

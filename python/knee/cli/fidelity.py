@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
@@ -13,6 +13,7 @@ from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
+from knee.study.requests import RandomNetworks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 PAGE = "fidelity.html"
 
 
+@options.takes(RandomNetworks)
 def fidelity(
     sources: Annotated[
         list[str] | None,
@@ -52,39 +54,11 @@ def fidelity(
             autocompletion=complete.built_kernels,
         ),
     ] = None,
-    random: Annotated[
-        int | None,
-        option(
-            options.RUNNING,
-            "--random",
-            metavar="N",
-            help="Run N random networks in the simulator and on a kernel (ground uml, or --ground host) instead.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, option(options.INPUT, "--seed", metavar="N", help="With --random: which networks; default: 1.")
-    ] = None,
-    plain: Annotated[
-        bool,
-        option(options.RUNNING, "--plain", help="With --random: only networks of one flow of bulk data or bursts."),
-    ] = False,
-    changes: options.Set = None,
-    runs: Annotated[
-        int | None,
-        option(
-            options.RUNNING,
-            "--runs",
-            metavar="N",
-            help="With --random: compare the means of N runs where chance has a part; default: 6.",
-        ),
-    ] = None,
     jobs: options.Jobs = None,
     folder: Annotated[Path | None, options.out(f"Also write {PAGE} there, with a figure per case.")] = None,
     as_json: options.Json = False,
-    shrink: Annotated[
-        bool | None, option(options.OUTPUT, "--shrink/--no-shrink", help="Simplify findings before saving them.")
-    ] = None,
     check: Annotated[bool, option(options.OUTPUT, "--check", help="Exit with 1 if too few cases pass.")] = False,
+    **asked: Unpack[RandomNetworks],
 ) -> None:
     """Compare the simulator with recordings of real kernels.
 
@@ -114,27 +88,22 @@ def fidelity(
     wanted = list(dict.fromkeys(kernels or ()))
     kernel = wanted[0] if wanted else None
     html = folder / PAGE if folder is not None else None
-    if random is not None:
+    if "random" in asked:
         from knee.cli import fidelity_random
-        from knee.study.fidelity.networks.compare import RUNS
+        from knee.study.sections import taken
 
         of_recordings = {"a file": sources, "--case": patterns}
         if given := [name for name, value in of_recordings.items() if value]:
             raise InputError(f"--random draws networks and needs no recording; leave {given[0]} out.")
         if len(wanted) > 1 or (kernel is not None and ground == "host"):
             raise InputError("--random compares the simulator with one kernel of the ground uml; give --kernel once.")
+        drawn = taken(RandomNetworks, asked, "fidelity")
         by_kernel = [] if kernel is None else [f"run.kernel={kernel}"]
-        fidelity_random.compare(
-            fidelity_random.Asked(
-                random, 1 if seed is None else seed, plain, ground or "uml", [*(changes or ()), *by_kernel],
-                RUNS if runs is None else runs, jobs, html, shrink is not False,
-            ),
-            as_json=as_json, check=check,
-        )  # fmt: skip
+        drawn["set"] = [*drawn["set"], *by_kernel]
+        fidelity_random.compare(drawn, ground or "uml", jobs, html, as_json=as_json, check=check)
         return
-    of_random = {"--seed": seed, "--plain": plain or None, "--set": changes or None, "--runs": runs, "--shrink": shrink}
-    if given := [name for name, value in of_random.items() if value is not None]:
-        raise InputError(f"{given[0]} is an option of --random, which is not there.")
+    if asked:
+        raise InputError(f"--{next(iter(asked))} is an option of --random, which is not there.")
     ground = ground or "sim"
     if kernel is not None and ground != "uml":
         raise InputError(f"--kernel chooses a kernel of the ground uml, and this is to run on {ground}.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ import typer
 from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
+from knee.scenario import Plain
 from knee.system.text import JsonTable
 
 if TYPE_CHECKING:
@@ -28,60 +27,37 @@ _DRAWN = 10
 GROUNDS = ("uml", "host")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command was asked for.
+def compare(asked: Plain, ground: str, jobs: int | None, page: Path | None, *, as_json: bool, check: bool) -> None:
+    """Runs the networks, and prints where they differ.
 
-    Attributes:
-        count: how many networks.
-        seed: which ones.
-        plain: whether all are of one flow of bulk data or bursts.
+    Args:
+        asked: what the command was asked for (:class:`knee.study.requests.RandomNetworks`).
         ground: the ground beside the simulator.
-        changes: changes to each network.
-        runs: runs of those in which chance has a part.
         jobs: runs at once.
         page: the file of the page; None for no files.
-        shrink: whether the worst is shrunk, which needs a page's folder.
+        as_json: print JSON alone.
+        check: end with 1 where too few agree.
     """
-
-    count: int
-    seed: int
-    plain: bool
-    ground: str
-    changes: Sequence[str]
-    runs: int
-    jobs: int | None
-    page: Path | None
-    shrink: bool
-
-
-def compare(asked: Asked, *, as_json: bool, check: bool) -> None:
-    """Runs the networks, and prints where they differ."""
     from knee import grounds
     from knee.study.fidelity.networks import compare, draw
     from knee.system import files
 
-    if asked.ground not in GROUNDS:
+    if ground not in GROUNDS:
         words = " or ".join(f"--ground {name}" for name in GROUNDS)
-        raise InputError(
-            f"--random compares the simulator with a kernel, and --ground is {asked.ground}; give {words}."
-        )
-    for name, least, value in (("--random", 1, asked.count), ("--seed", 0, asked.seed), ("--runs", 2, asked.runs)):
-        if value < least:
-            raise InputError(f"{name} is {value}; expected a whole number from {least}.")
-    if asked.page is not None:
-        files.check_output(asked.page)
-    grounds.ready(asked.ground)
-    networks = draw.networks(asked.count, asked.seed, plain=asked.plain)
-    with Bar(f"{asked.count} networks") as bar:
-        report = compare.compare(
-            networks, asked.ground, changes=asked.changes, runs=asked.runs, jobs=asked.jobs, progress=bar
-        )
-    told = {"seed": asked.seed, **report.plain()}
+        raise InputError(f"--random compares the simulator with a kernel, and --ground is {ground}; give {words}.")
+    if page is not None:
+        files.check_output(page)
+    grounds.ready(ground)
+    seed, runs = asked["seed"], asked["runs"]
+    networks = draw.networks(asked["random"], seed, plain=asked["plain"])
+    with Bar(f"{asked['random']} networks") as bar:
+        report = compare.compare(networks, ground, changes=asked["set"], runs=runs, jobs=jobs, progress=bar)
+    told = {"seed": seed, **report.plain()}
     if not as_json:
         _show(report)
-    if asked.page is not None:
-        told |= _write(asked, asked.page, report, quiet=as_json)
+    if page is not None:
+        smaller = (runs, jobs) if asked["shrink"] else None
+        told |= _write(report, page, seed, smaller, quiet=as_json)
     if as_json:
         write_json(told)
     below = compare.below(report)
@@ -93,28 +69,31 @@ def compare(asked: Asked, *, as_json: bool, check: bool) -> None:
         raise RunError(f"Runs of {len(report.failed)} networks failed; of network {first} on {why}")
 
 
-def _write(asked: Asked, page: Path, report: Report, *, quiet: bool) -> JsonTable:
-    """Writes the files of networks that differ, that of the smallest, and the page; what JSON says of them."""
+def _write(report: Report, page: Path, seed: int, smaller: tuple[int, int | None] | None, *, quiet: bool) -> JsonTable:
+    """Writes the files of networks that differ, that of the smallest, and the page; what JSON says of them.
+
+    ``smaller`` is by how many runs, and how many at once, the smallest is looked for; None where it is not.
+    """
     from knee.study.fidelity.networks import smallest
     from knee.view.fidelity import networks as view
 
-    differ = report.by_size
+    differ, ground = report.by_size, report.ground
     for each in differ:
         name = f"network-{each.number}.toml"
-        smallest.write(each, page.with_name(name), asked.ground, [f"Network {each.number} of seed {asked.seed}."])
+        smallest.write(each, page.with_name(name), ground, [f"Network {each.number} of seed {seed}."])
     told: JsonTable = {"page": str(page)}
     shrunk = None
-    if differ and asked.shrink:
+    if differ and smaller is not None:
         with Bar(f"shrinking network {differ[0].number}"):
-            found = smallest.smallest(differ[0], asked.ground, asked.runs, asked.jobs)
+            found = smallest.smallest(differ[0], ground, *smaller)
         file = page.with_name("smallest.toml")
-        smallest.write(found, file, asked.ground, [f"Shrunk from network {differ[0].number} of seed {asked.seed}."])
+        smallest.write(found, file, ground, [f"Shrunk from network {differ[0].number} of seed {seed}."])
         told["smallest"] = str(file)
-        shrunk = found, smallest.both(found, asked.ground)
+        shrunk = found, smallest.both(found, ground)
         if not quiet:
             out().print(f"The smallest that differs: {file}", soft_wrap=True)
     with Bar("runs to draw"):
-        runs = {each.number: smallest.both(each, asked.ground) for each in differ[:_DRAWN]}
+        runs = {each.number: smallest.both(each, ground) for each in differ[:_DRAWN]}
     view.write(report, runs, page, shrunk)
     if not quiet:
         out().print(f"The page: {page}", soft_wrap=True)

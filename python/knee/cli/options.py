@@ -246,10 +246,7 @@ def _starting(words: tuple[str, ...]) -> Callable[[str], list[str]]:
     return completed
 
 
-Set = Annotated[
-    list[str] | None,
-    option(INPUT, "--set", metavar="KEY=VALUE", help="Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno."),
-]
+Set = _option_of("set", list[str], shared.SET)
 Ground = _option_of("ground", str, shared.GROUND)
 Kernel = _option_of("kernel", str, shared.KERNEL, complete.built_kernels)
 Seeds = Annotated[

@@ -19,9 +19,7 @@ class RunOptions:
     ``set`` takes a list or a table of changes, ``max_memory`` bytes or text.
     """
 
-    set: Annotated[Changes, Key(
-        shared.INPUT, "Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno.", "changes", "KEY=VALUE",
-        form=list[str])] = ()
+    set: Annotated[Changes, shared.SET] = ()
     kernel: Annotated[str | None, shared.KERNEL] = None
     threads: Annotated[int | None, Key(
         shared.RUNNING, "Threads that work at a run of the simulator; default: 1. Results are the same for any number.",

@@ -9,10 +9,12 @@ from knee.errors import Refused
 from knee.scenario import Changes
 from knee.scenario.loading import changes_of
 from knee.scenario.units import near, shown
-from knee.system.requests import AXES, FIGURE, INPUT, OUTPUT, RUNNING, SEEDS, TRUTH, Key, Reads
+from knee.system.requests import AXES, FIGURE, INPUT, OUTPUT, RUNNING, SEEDS, SET, TRUTH, Key, Reads
 
 #: Most samples: drawing as many takes a few seconds.
 MOST_SAMPLES = 100_000
+#: Runs of a random network on each ground where chance has a part.
+RUNS = 6
 #: Most choices that a search tries.
 MOST_TRIALS = 100_000
 
@@ -191,3 +193,18 @@ class Picture(TypedDict, total=False):
     at: Annotated[Mapping[str, Any], Key(
         FIGURE, "Hold another key at this value; default: its first. All samples of sampled keys count.",
         "a table of keys with values", "KEY=VALUE", {}, form=dict[str, Any])]
+
+
+class RandomNetworks(TypedDict, total=False):
+    """Networks that ``knee fidelity --random`` draws."""
+
+    random: Annotated[int, Key(
+        RUNNING, "Run N random networks in the simulator and on a kernel (ground uml, or --ground host) instead.",
+        between=(1, None))]
+    seed: Annotated[int, Key(INPUT, "With --random: which networks.", "", "N", 1, (0, None))]
+    plain: Annotated[bool, Key(
+        RUNNING, "With --random: only networks of one flow of bulk data or bursts.", TRUTH, "", False)]
+    set: Annotated[Changes, SET]
+    runs: Annotated[int, Key(
+        RUNNING, "With --random: compare the means of N runs where chance has a part.", "", "N", RUNS, (2, None))]
+    shrink: Annotated[bool, Key(OUTPUT, "Simplify findings before saving them.", TRUTH, "", True)]

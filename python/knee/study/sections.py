@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, cast
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from knee.errors import Refused, scenario_errors
 from knee.scenario import Plain
@@ -50,17 +50,18 @@ _EXPECTED = {
     Search: "expected [search] with a table over",
 }
 _Section = TypeVar("_Section", Sweep, Search)
-_Model = TypeVar("_Model", bound=Table)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @cache
-def _model(kind: Any) -> type[Table]:
+def _model(kind: Any) -> type[BaseModel]:
     """The model of a request's table."""
     fields: dict[str, Any] = {}
     for name, (form, key) in keys(kind).items():
         least, most = key.between
         fields[name] = (form, Field(None, ge=least, le=most, description=key.takes))
-    return create_model(kind.__name__, __base__=Table, **fields)
+    # No Table, whose methods have the names of keys.
+    return create_model(kind.__name__, __config__=Table.model_config, **fields)
 
 
 def asked(kind: Any, given: Any, before: str = "") -> Plain:

@@ -70,6 +70,9 @@ GROUPS = INPUT, AXES, FIGURE, RUNNING, OUTPUT, CODE = (
 )  # fmt: skip
 #: A text for a key that is one thing or another, and the keys that several requests have.
 TRUTH = "true or false"
+SET = Key(
+    INPUT, "Change the scenario: link.rate='5 Gbit/s', flows.0.cc=reno.", "changes", "KEY=VALUE", [], form=list[str]
+)
 GROUND = Key(INPUT, "Where to run; default: the file's ground, else sim.", "sim, uml or host", "sim|uml|host")
 KERNEL = Key(
     INPUT, "The kernel of the ground uml, such as 7.2; default: the one built last.", "a number", "NUMBER", form=str

@@ -24,6 +24,7 @@ from knee.scenario.units import format_time
 from knee.study import batch
 from knee.study.engine import part_of
 from knee.study.fidelity.networks.draw import PACKET
+from knee.study.requests import RUNS
 from knee.system.text import JsonTable
 
 #: How near figures have to be: goodput in parts of the link's rate, the mean RTT and the median completion in parts of
@@ -33,8 +34,6 @@ BOUNDS = {"goodput": 0.02, "rtt": 0.03, "completion": 0.05}
 _LEAST_MS = 1.0
 #: A difference up to this many of its standard errors is chance.
 ERRORS = 2.0
-#: Runs of a network on each ground where chance has a part.
-RUNS = 6
 #: A difference above `_CERTAIN` of its standard errors needs no further runs; others get `_FURTHER` times as many.
 _CERTAIN, _FURTHER = 8.0, 3
 #: The seed of each further run is so much greater, beyond those of other networks.
