@@ -15,7 +15,7 @@ from knee import grounds
 from knee.cli import COMMANDS, main, options
 from knee.cli.options import panel
 from knee.scenario.requests import Options, RunOptions
-from knee.study import engine, requests
+from knee.study import requests
 from knee.system.requests import keys
 from knee.view.sweep import pictures
 
@@ -216,7 +216,7 @@ PYTHON = {"--executor", "--progress", "--page", "--command"}
 def test_python_has_the_options_of_the_command_under_the_same_names(name: str) -> None:
     command = {word for option in options_of(ALL[name]) for word in (*option.opts, *option.secondary_opts)}
     python = set(inspect.signature(getattr(knee, name)).parameters)
-    python |= get_type_hints(Options if name == "run" else engine.Options).keys()
+    python |= get_type_hints(Options if name == "run" else requests.Options).keys()
     own = {f"--{word.replace('_', '-')}" for word in python - {"scenario", "source", "options", "how"}}
     assert command - TERMINAL - PROCESS == own - PYTHON
 
@@ -240,7 +240,7 @@ def test_an_option_is_given_several_times_where_its_key_takes_several_values(com
 
 def test_options_are_declared_alike_for_type_checkers() -> None:
     assert get_type_hints(Options) == get_type_hints(knee.RunOptions)
-    assert get_type_hints(engine.Options) == get_type_hints(engine.StudyOptions)
+    assert get_type_hints(requests.Options) == get_type_hints(requests.StudyOptions)
 
 
 @pytest.mark.parametrize("call", [knee.run, knee.sweep, knee.search, knee.matrix])

@@ -62,6 +62,9 @@ def imported(arguments: list[str], folder: Path) -> tuple[set[str], int]:
         (["reproduce", "--help"], TYPER, 0),
         (["sweep", "--help"], TYPER, 0),
         (["matrix", "--help"], TYPER, 0),
+        (["plot", "--help"], TYPER, 0),
+        (["evaluate", "--help"], TYPER, 0),
+        (["score", "--help"], TYPER, 0),
         (["list"], TYPER | {"rich"}, 0),
         (["list", "cc", "lola"], TYPER | {"rich"}, 0),
         (["run", "nosuch"], TYPER, 2),
@@ -92,6 +95,15 @@ def test_a_command_imports_only_what_it_uses(
     names, given = imported(arguments, tmp_path)
     assert given == code
     assert names <= allowed
+
+
+def test_requests_are_declared_without_what_checks_them() -> None:
+    code = (
+        "import sys, knee.scenario.requests, knee.study.requests, knee.evaluate.requests, knee.score.requests\n"
+        "print(*{'pydantic', 'numpy', 'polars', 'typer'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
 
 
 def told_at_exit(arguments: list[str], what: str, folder: Path) -> object:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from knee.scenario.requests import RunOptions
     from knee.study import batch, fidelity
     from knee.study.api import compare, matrix, open_search, open_sweep, search, sweep
-    from knee.study.engine import StudyOptions
     from knee.study.opening import open  # noqa: A004 - always called knee.open
+    from knee.study.requests import StudyOptions
     from knee.study.searches import Search
     from knee.study.seeds import run
     from knee.study.sweeps import Sweep
@@ -93,7 +93,7 @@ _HOME = {
     "RunOptions": "knee.scenario.requests",
     **dict.fromkeys(["Observation", "Simulation"], "knee.grounds.simulation"),
     "Search": "knee.study.searches",
-    "StudyOptions": "knee.study.engine",
+    "StudyOptions": "knee.study.requests",
     "Sweep": "knee.study.sweeps",
     "run": "knee.study.seeds",
     "Scenario": "knee.scenario",

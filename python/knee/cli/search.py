@@ -11,8 +11,8 @@ from knee.cli import complete, options
 from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.tables import number, table
 from knee.errors import RunError
-from knee.study.engine import StudyOptions
 from knee.study.requests import Search as Request
+from knee.study.requests import StudyOptions
 from knee.system.requests import parted
 from knee.system.text import JsonTable
 

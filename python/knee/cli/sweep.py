@@ -14,7 +14,7 @@ from knee.cli.console import Bar, complain, out, write_json
 from knee.cli.options import option
 from knee.cli.tables import number, table
 from knee.errors import InputError, RunError
-from knee.study.engine import StudyOptions
+from knee.study.requests import StudyOptions
 from knee.study.requests import Sweep as Request
 from knee.system.requests import parted
 from knee.system.text import JsonTable, decapitalised

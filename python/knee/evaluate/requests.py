@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
-from knee.evaluate.criteria import DEFAULT
 from knee.scenario import Changes
 from knee.study.requests import Names, Set
 from knee.system import requests as shared
@@ -20,7 +19,7 @@ class Request(TypedDict, total=False):
         INPUT, "Change X's flows: cc_params.q_target='10 ms', transport=quic.", "changes", "KEY=VALUE", [], form=Set)]
     suite: Annotated[str, Key(
         INPUT, "Whose criteria: rfc9743, or bbr, the test cases of BBR's draft, for any implementation of it.",
-        "the name of a suite", "SUITE", DEFAULT)]
+        "the name of a suite", "SUITE", "rfc9743")]
     ground: Annotated[str, shared.GROUND]
     kernel: Annotated[str, shared.KERNEL]
     against: Annotated[Sequence[str] | str, Key(

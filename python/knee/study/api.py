@@ -22,8 +22,7 @@ from knee.own import CongestionControl, code_allowed
 from knee.scenario import Changes
 from knee.scenario.loading import changes_of
 from knee.study import notebook
-from knee.study.engine import Options
-from knee.study.requests import MatrixKeys, SearchKeys, SweepKeys
+from knee.study.requests import MatrixKeys, Options, SearchKeys, SweepKeys
 from knee.study.searches import Search, open_search
 from knee.study.sweeps import Sweep, open_sweep
 from knee.system.requests import parted, spelled_out
@@ -75,7 +74,7 @@ def sweep(
         save_runs: whether to write a result folder for each run too.
         page: whether to write ``sweep.html`` and ``sweep.parquet``.
         allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
-        asked: these keys of ``[sweep]``, and the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2``
+        asked: these keys of ``[sweep]``, and the fields of :class:`knee.StudyOptions`, such as ``jobs=2``
             or ``dask="tcp://HOST:8786"``.
 
     Raises:
@@ -116,7 +115,7 @@ def search(
         out: the folder; default: ``results/search-NAME``.
         page: whether to write ``search.html`` and ``search.parquet``.
         allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
-        asked: these keys of ``[search]``, and the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2``
+        asked: these keys of ``[search]``, and the fields of :class:`knee.StudyOptions`, such as ``jobs=2``
             or ``dask="tcp://HOST:8786"``.
 
     Raises:
@@ -151,7 +150,7 @@ def matrix(
         cc: the algorithms: names, or classes written in Python; default: all that ``knee list cc`` shows.
         out: the folder of the page and the data set.
         allow_code: whether Python files of congestion controls and queues may be run, as of :func:`knee.run`.
-        asked: these keys, and the fields of :class:`knee.study.engine.StudyOptions`, such as ``jobs=2`` or
+        asked: these keys, and the fields of :class:`knee.StudyOptions`, such as ``jobs=2`` or
             ``dask="tcp://HOST:8786"``.
 
     Raises:

@@ -28,6 +28,7 @@ from knee.scenario import Scenario
 from knee.scenario.requests import Options
 from knee.study import engine
 from knee.study.estimate import packets
+from knee.study.requests import StudyOptions
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def together(
     done: dict[int, Done] = {}
     # A ground that does not exist refuses its runs by itself.
     known = {ground for run in runs if (ground := _ground(run)) in grounds.GROUNDS}
-    options = engine.StudyOptions(jobs=workers)
+    options = StudyOptions(jobs=workers)
     with engine.workers([run.scenario for run in runs], known, len(runs), options) as where:
         for i, one in engine.finished(order, task, where, report.under_way):
             done[i] = one

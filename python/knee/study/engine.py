@@ -19,13 +19,13 @@ from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import TypeVar
 
 from knee import grounds
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.grounds import memory
 from knee.scenario import Scenario
-from knee.system.requests import AGAIN, DASK, JOBS, MAX_MEMORY, documented
+from knee.study.requests import StudyOptions
 
 #: How often progress is reported, s, and tasks that wait for each worker: enough that none is idle, few enough to hold.
 _PATIENCE_S, _AHEAD = 0.1, 3
@@ -34,37 +34,6 @@ _PATIENCE_S, _AHEAD = 0.1, 3
 Look = Callable[[int, float], None]
 Task = TypeVar("Task")
 Done = TypeVar("Done")
-
-
-@documented
-@dataclass(frozen=True, kw_only=True)
-class StudyOptions:
-    """How the runs of a sweep, a search or a matrix are made; the commands have each of the attributes as ``--NAME``.
-
-    ``executor`` is any ``concurrent.futures.Executor`` that does the runs instead; so does ``dask``, which may be a
-    ``distributed.Client``. ``progress`` is called now and then with the fraction that is done; by default a notebook
-    shows a bar. ``command`` is the command line that asks.
-    """
-
-    jobs: Annotated[int | None, JOBS] = None
-    executor: futures.Executor | None = None
-    dask: Annotated[Any, DASK] = None
-    again: Annotated[bool, AGAIN] = False
-    progress: Callable[[float], None] | None = None
-    max_memory: Annotated[int | str | None, MAX_MEMORY] = None
-    command: str | None = None
-
-
-class Options(TypedDict, total=False):
-    """The fields of :class:`StudyOptions` as keyword arguments, for type checkers."""
-
-    jobs: int | None
-    executor: futures.Executor | None
-    dask: Any
-    again: bool
-    progress: Callable[[float], None] | None
-    max_memory: int | str | None
-    command: str | None
 
 
 class _Stopped(BaseException):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
 from knee.errors import Refused
 from knee.scenario import Changes
-from knee.scenario.loading import changes_of
 from knee.scenario.units import near, shown
-from knee.system.requests import AXES, FIGURE, INPUT, OUTPUT, RUNNING, SEEDS, SET, TRUTH, Key, Reads
+from knee.system import requests as shared
+from knee.system.requests import AXES, FIGURE, INPUT, OUTPUT, RUNNING, SEEDS, SET, TRUTH, Key, Reads, documented
 
 #: Most samples: drawing as many takes a few seconds.
 MOST_SAMPLES = 100_000
@@ -61,8 +63,16 @@ def _names(value: Any) -> Any:
     return [name for one in every for name in (map(str.strip, one.split(",")) if type(one) is str else [one])]
 
 
+def _changes(value: Any) -> Any:
+    """Takes changes in any form."""
+    # Slow to import, and a command that shows its help needs none of it.
+    from knee.scenario.loading import changes_of
+
+    return changes_of(value)
+
+
 #: The forms of lists of names and of changes.
-Names, Set = Annotated[list[Any], Reads(_names)], Annotated[list[str], Reads(changes_of)]
+Names, Set = Annotated[list[Any], Reads(_names)], Annotated[list[str], Reads(_changes)]
 KeyName = Annotated[str, Reads(_key)]
 _Keys = Annotated[list[KeyName], Reads(_keys)]
 _Texts = Annotated[list[str], Reads(_one_or_two)]
@@ -208,3 +218,35 @@ class RandomNetworks(TypedDict, total=False):
     runs: Annotated[int, Key(
         RUNNING, "With --random: compare the means of N runs where chance has a part.", "", "N", RUNS, (2, None))]
     shrink: Annotated[bool, Key(OUTPUT, "Simplify findings before saving them.", TRUTH, "", True)]
+# fmt: on
+
+
+@documented
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """How the runs of a sweep, a search or a matrix are made; the commands have each of the attributes as ``--NAME``.
+
+    ``executor`` is any ``concurrent.futures.Executor`` that does the runs instead; so does ``dask``, which may be a
+    ``distributed.Client``. ``progress`` is called now and then with the fraction that is done; by default a notebook
+    shows a bar. ``command`` is the command line that asks.
+    """
+
+    jobs: Annotated[int | None, shared.JOBS] = None
+    executor: Executor | None = None
+    dask: Annotated[Any, shared.DASK] = None
+    again: Annotated[bool, shared.AGAIN] = False
+    progress: Callable[[float], None] | None = None
+    max_memory: Annotated[int | str | None, shared.MAX_MEMORY] = None
+    command: str | None = None
+
+
+class Options(TypedDict, total=False):
+    """The fields of :class:`StudyOptions` as keyword arguments, for type checkers."""
+
+    jobs: int | None
+    executor: Executor | None
+    dask: Any
+    again: bool
+    progress: Callable[[float], None] | None
+    max_memory: int | str | None
+    command: str | None

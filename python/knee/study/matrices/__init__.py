@@ -24,7 +24,7 @@ from knee.system import extras, files
 if TYPE_CHECKING:
     import polars as pl
 
-    from knee.study.engine import Options
+    from knee.study.requests import Options
     from knee.study.sweeps.definition import Definition
 
 SCENARIO = "matrix"
@@ -109,7 +109,7 @@ def run_matrix(plan: Plan, out: Path, **how: Unpack[Options]) -> pl.DataFrame:
 
     Finished runs are not made again (:func:`knee.study.sweeps.run_sweep`).
     ``out`` also gets ``matrix.parquet``, ``matrix.html`` and ``matrix.png``; ``how`` has the fields of
-    :class:`knee.study.engine.StudyOptions`.
+    :class:`knee.StudyOptions`.
 
     Raises:
         InputError: something was rejected; nothing has been written.

@@ -17,6 +17,7 @@ from knee.errors import FolderError, KneeError
 from knee.results.manifest import fingerprint
 from knee.scenario import Plain
 from knee.study import engine, sweeps
+from knee.study.requests import Options, StudyOptions
 from knee.study.searches.plan import Goal, Plan
 from knee.study.sweeps import Sweep, place, sweepfile
 from knee.study.sweeps.place import FINDINGS, MARK, SEARCH, SEARCH_PAGE, SEARCH_TABLE, TRIED
@@ -153,13 +154,13 @@ def open_search(folder: str | Path) -> Search:
     return Search(folder, reread(about["plan"]), sweeps.open_sweep(folder), trials, findings, stated)
 
 
-def run_search(plan: Plan, out: str | Path, **how: Unpack[engine.Options]) -> Search:
+def run_search(plan: Plan, out: str | Path, **how: Unpack[Options]) -> Search:
     """Makes a search into ``out``, or what is missing of it there. A run that fails is recorded.
 
     Args:
         plan: what to search (:func:`knee.study.searches.searchfile.read`).
         out: its folder.
-        how: the fields of :class:`knee.study.engine.StudyOptions`.
+        how: the fields of :class:`knee.StudyOptions`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -170,7 +171,7 @@ def run_search(plan: Plan, out: str | Path, **how: Unpack[engine.Options]) -> Se
     from knee.system import extras, forked
 
     extras.need("knee search", "optuna")
-    options = engine.StudyOptions(**how)
+    options = StudyOptions(**how)
     forked.check()
     out = Path(out)
     corners = plan.corners()

@@ -17,7 +17,7 @@ from knee.errors import FolderError, InputError
 from knee.results.folder import PROGRAM, what_is
 from knee.results.manifest import commit, fingerprint
 from knee.study import engine
-from knee.study.requests import Picture
+from knee.study.requests import Options, Picture, StudyOptions
 from knee.study.sweeps import sweepfile
 from knee.study.sweeps.definition import Definition, Point
 from knee.study.sweeps.place import MARK, PAGE, RUNS, TABLE, check_folder, next_aside, prepared, read_mark
@@ -243,7 +243,7 @@ def run_sweep(
     series: bool = False,
     save_runs: bool = False,
     ground: str | None = None,
-    **how: Unpack[engine.Options],
+    **how: Unpack[Options],
 ) -> Sweep:
     """Runs a sweep into ``out``, or what is missing of it there. Runs that fail are rows with their error.
 
@@ -253,7 +253,7 @@ def run_sweep(
         series: also write the time series and events of all runs.
         save_runs: also write a result folder for each run, to ``out/runs/NUMBER``.
         ground: where the scenarios run; default: where they say.
-        how: the fields of :class:`knee.study.engine.StudyOptions`.
+        how: the fields of :class:`knee.StudyOptions`.
 
     Raises:
         InputError: something was refused; nothing has been written.
@@ -262,7 +262,7 @@ def run_sweep(
     from knee.study.sweeps import dataset, work
     from knee.system import forked
 
-    options = engine.StudyOptions(**how)
+    options = StudyOptions(**how)
     forked.check()
     out = Path(out)
     if series and save_runs:
