@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, TypedDict
 
 from knee.scenario import Changes
@@ -20,7 +21,9 @@ class Request(TypedDict, total=False):
     suite: Annotated[str, Key(
         INPUT, "Whose criteria: rfc9743, or bbr, the test cases of BBR's draft, for any implementation of it.",
         "the name of a suite", "SUITE", "rfc9743")]
-    ground: Annotated[str, shared.GROUND]
+    ground: Annotated[str, replace(
+        shared.GROUND, says="Where to run: in the simulator, or in a real kernel, uml; default: sim.",
+        accepted="sim or uml")]
     kernel: Annotated[str, shared.KERNEL]
     against: Annotated[Sequence[str] | str, Key(
         INPUT, "The deployed algorithms that come in X's place; default: cubic,bbr3,reno, on uml cubic,bbr,reno; "

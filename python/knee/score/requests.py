@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, TypedDict
 
 from knee.scenario import Changes
@@ -20,7 +21,9 @@ class Request(TypedDict, total=False):
         INPUT, "Score on networks that are drawn, in place of the public ones.", TRUTH, "", False)]
     seed: Annotated[int, Key(INPUT, "What --held-out draws from; default: chance, shown.", between=(0, None))]
     stages: Annotated[int, Key(INPUT, "Go no further than this stage.", "", "N", 3, (1, 3))]
-    ground: Annotated[str, shared.GROUND]
+    ground: Annotated[str, replace(
+        shared.GROUND, says="Where to run: in the simulator, or in a real kernel, uml; default: sim.",
+        accepted="sim or uml")]
     kernel: Annotated[str, shared.KERNEL]
     jobs: Annotated[int, shared.JOBS]
     unconfined: Annotated[bool, Key(
