@@ -28,7 +28,16 @@ SCENES: dict[str, dict[str, Any]] = {
     "slow-start": {"duration": "500 ms", "link": {**_LINK, "limit": "1000 packets"}, "flows": [_FLOW]},
     "one-message": {"duration": "500 ms", "flows": [{**_FLOW, "bytes": "60 kB"}]},
     "idle-and-restart": {"duration": "3 s", "flows": [_BURSTS]},
-    "tail-loss": {"duration": "1 s", "link": {**_LINK, "limit": "7 packets"}, "flows": [{**_FLOW, "bytes": "14 kB"}]},
+    # Where the first burst overflows a buffer, it matters whether the handshake's third packet has left.
+    "tail-loss": {
+        "duration": "1 s",
+        "link": {**_LINK, "rate": "5 Mbit/s"},
+        "flows": [{**_FLOW, "bytes": "31 kB"}],
+        "changes": [
+            {"at": "93.5 ms", "link": "bottleneck", "loss": 1.0},
+            {"at": "130 ms", "link": "bottleneck", "loss": 0.0},
+        ],
+    },
     "outage": {
         "duration": "3 s",
         "flows": [_BURSTS],

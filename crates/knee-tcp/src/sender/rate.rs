@@ -35,7 +35,7 @@ pub(super) struct RateClock {
     pub first_tx: Micros,
     /// When it was delivered.
     pub delivered_at: Micros,
-    /// Samples are limited by the application until so many packets are delivered; 0: none is.
+    /// Samples are limited by the application until this many packets are delivered; 0: none is.
     pub app_limited_until: u64,
 }
 
