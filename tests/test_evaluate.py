@@ -232,16 +232,11 @@ def failed(done: Evaluation) -> set[str]:
 ASKED = ("wired", "self-fairness", "high-loss")
 
 
-@pytest.mark.parametrize(
-    ("cc", "looked_at"),
-    # Four CUBIC flows are not quite equal yet (0.89 of the 0.9 asked), as those of the others deployed are.
-    [("cubic", {"self-fairness/same-rtt/jain"}), ("reno", set()), ("bbr3", set())],
-)
-def test_deployed_ones_fail_nothing(cc: str, looked_at: set[str], folder: Path) -> None:
+@pytest.mark.parametrize("cc", ["cubic", "reno", "bbr3"])
+def test_deployed_ones_fail_nothing(cc: str, folder: Path) -> None:
     done = evaluated(cc, folder, *ASKED)
-    assert failed(done) == set()
     checks = [check for found in done.criteria for check in found.checks]
-    assert {check.key for check in checks if check.verdict is CriterionVerdict.LOOK} == looked_at
+    assert {check.verdict for check in checks} == {CriterionVerdict.PASSES}
     assert len(done.criteria) == 3
 
 
@@ -252,8 +247,7 @@ def test_deployed_ones_fail_nothing(cc: str, looked_at: set[str], folder: Path) 
         ("Aggressive", ("wired", "self-fairness"), set()),
         # It gives so little back that it hardly slows down at any loss rate.
         ("Aggressive", ("high-loss",), {"high-loss/shallow/loss", "high-loss/loss-20/utilization"}),
-        # The late comer's least RTT has the first flow's queue in it, which is over 50 ms: it has no slow start.
-        ("FavoursShortRtts", ASKED, {"self-fairness/rtts/goodput_mbps-share-x far", "self-fairness/late-comer/jain"}),
+        ("FavoursShortRtts", ASKED, {"self-fairness/rtts/goodput_mbps-share-x far"}),
         ("Deaf", ("high-loss",), {"high-loss/shallow/loss", "high-loss/loss-20/utilization"}),
         ("Unstable", ("wired",), {"wired/two-flows/utilization", "wired/two-flows/loss"}),
         ("NoHooks", ("wired", "high-loss"), set()),

@@ -213,10 +213,10 @@ fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {
     });
 }
 
-/// At 16 Mbit/s a SYN of 60 bytes takes 30 us, an ACK of 52 bytes 26 us and a full packet 0.75 ms. With an RTT of 20 ms
-/// the first window lands from 20.806 to 27.556 ms, a packet each 0.75 ms, or 10 ms later where the link has that delay.
-/// Events of one time have an order: what lands from a wire just as an interval ends counts in it, what lands out of a
-/// delay in the next one. What lands at the end of the run does not count.
+/// At 16 Mbit/s a SYN of 60 bytes takes 30 us, an ACK of 52 bytes 26 us and a full packet 0.75 ms. With an RTT of
+/// 20 ms the first window lands from 20.806 to 27.556 ms, a packet each 0.75 ms, or 10 ms later where the link has that
+/// delay. Events of one time have an order: what lands from a wire just as an interval ends counts in it, what lands
+/// out of a delay in the next one. What lands at the end of the run does not count.
 #[test]
 fn packets_that_land_just_at_the_end_of_an_interval_count_once() {
     for (delay, first) in [(0, 20_806_000), (10 * MS, 30_806_000)] {

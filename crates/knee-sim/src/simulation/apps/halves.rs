@@ -121,8 +121,8 @@ impl Apps {
         }
     }
 
-    /// The half whose sender gets the ACK that this packet of half `i` carries, and the ACK. One that was lost comes with
-    /// the next packet.
+    /// The half whose sender gets the ACK that this packet of half `i` carries, and the ACK. One that was lost comes
+    /// with the next packet.
     pub(in crate::simulation) fn carried_ack(
         &mut self,
         i: u32,

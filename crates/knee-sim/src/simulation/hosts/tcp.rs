@@ -261,7 +261,8 @@ impl HostPair<'_, TcpEnds> {
         ["cc/", itoa::Buffer::new().format(id.number()), if *away { "/0" } else { "/1" }].concat()
     }
 
-    /// Data leaves the receiver's end, on the other half of the connection. Gives the ACK that it carries, if one waits.
+    /// Data leaves the receiver's end, on the other half of the connection. Gives the ACK that it carries, if one
+    /// waits.
     pub(in crate::simulation) fn ack_of_data(&mut self, now: Time) -> Option<Reply> {
         let receiver = &mut self.ends.receiver;
         receiver.note_data_sent(now, &self.settings.receiver_config);
