@@ -168,7 +168,7 @@ def test_ledbat_is_libutp() -> None:
 LINUX: dict[str, set[str]] = {
     "linux-7.2": set(),
     "linux-7.2-more": set(),
-    "linux-7.2-l4s": {"dualpi2-overload", "dualpi2-transfers"},
+    "linux-7.2-l4s": {"dualpi2-coupled-4", "dualpi2-overload", "dualpi2-transfers"},
     "linux-7.2-fq_pie": set(),
 }
 

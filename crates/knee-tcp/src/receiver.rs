@@ -374,10 +374,8 @@ impl Receiver {
     /// The delayed-ACK timer fired: an ACK leaves.
     pub fn on_delayed_ack(&mut self, config: &Config, base_rtt: Time) {
         // A delayed ACK that ran out inflates the delay, or shows that no answer comes to carry it.
-        self.ato = match std::mem::take(&mut self.answers) {
-            true => Time::ZERO,
-            false => (self.ato.max(config.delayed_ack) * 2).min(config.rto(base_rtt)),
-        };
+        let longer = (self.ato.max(config.delayed_ack) * 2).min(config.rto(base_rtt));
+        self.ato = if std::mem::take(&mut self.answers) { Time::ZERO } else { longer };
     }
 
     /// The timer of compressed SACKs, or of receive offload, fired. True: an ACK leaves.

@@ -228,7 +228,7 @@ impl Sender {
     fn tidy(&mut self) {
         let una = self.view.snd_una;
         self.rtx.tidy(una);
-        if self.scoreboard.sacked_out + self.scoreboard.lost_out + self.scoreboard.retrans_out > 0 {
+        if self.scoreboard.sacked + self.scoreboard.lost + self.scoreboard.retransmitted > 0 {
             return;
         }
         // RACK may yet find those late that were sent before the newest one delivered.
@@ -310,15 +310,15 @@ impl Sender {
             //# buffer until the data is cumulatively acknowledged [RFC2018].
             let Some((segment, burst)) = self.rtx.pop() else { break };
             if segment & flags::LOST != 0 {
-                self.scoreboard.lost_out -= 1;
+                self.scoreboard.lost -= 1;
             }
             if segment & flags::RETRANSMITTED != 0 {
-                self.scoreboard.retrans_out -= 1;
+                self.scoreboard.retransmitted -= 1;
             }
             let again = segment & flags::EVER_RETRANSMITTED != 0;
             found.retransmitted_acked |= again;
             if segment & flags::SACKED != 0 {
-                self.scoreboard.sacked_out -= 1;
+                self.scoreboard.sacked -= 1;
                 continue;
             }
             let sent = burst.sent();

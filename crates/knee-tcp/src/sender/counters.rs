@@ -79,7 +79,7 @@ impl Sender {
 
     /// Segments SACKed, lost and retransmitted but not resolved, for checks.
     pub const fn scoreboard(&self) -> (u32, u32, u32) {
-        (self.scoreboard.sacked_out, self.scoreboard.lost_out, self.scoreboard.retrans_out)
+        (self.scoreboard.sacked, self.scoreboard.lost, self.scoreboard.retransmitted)
     }
 
     /// Transmissions deemed lost so far, with those of which that turned out wrong.

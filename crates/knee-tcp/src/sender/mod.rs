@@ -232,8 +232,8 @@ impl Sender {
     //# estimate of the number of octets that are currently in transit between the TCP sender and the TCP receiver.
     /// Packets in flight.
     pub const fn in_flight(&self) -> u32 {
-        (self.packets_out() + self.scoreboard.retrans_out)
-            .saturating_sub(self.scoreboard.sacked_out + self.scoreboard.lost_out)
+        (self.packets_out() + self.scoreboard.retransmitted)
+            .saturating_sub(self.scoreboard.sacked + self.scoreboard.lost)
     }
 
     const fn packets_out(&self) -> u32 {

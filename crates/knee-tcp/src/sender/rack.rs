@@ -121,7 +121,7 @@ impl Sender {
         //# RTO recovery.
         if !self.rack.reorder_seen
             && (matches!(self.view.ca, CaState::Recovery | CaState::Loss)
-                || self.scoreboard.sacked_out >= self.recovery.reordering)
+                || self.scoreboard.sacked >= self.recovery.reordering)
         {
             return Micros(0);
         }
@@ -179,12 +179,12 @@ impl Sender {
         if segment & flags::LOST != 0 {
             if segment & flags::RETRANSMITTED != 0 {
                 self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
-                self.scoreboard.retrans_out -= 1;
+                self.scoreboard.retransmitted -= 1;
                 self.count_lost();
             }
         } else {
             self.rtx.set_flags(seq, flags::LOST, 0);
-            self.scoreboard.lost_out += 1;
+            self.scoreboard.lost += 1;
             self.count_lost();
         }
     }

@@ -155,7 +155,7 @@ impl Sender {
     pub(super) fn check_app_limited(&mut self) {
         let unsent = self.end - self.view.snd_nxt;
         let starved = unsent == 0 || unsent == 1 && self.last_payload < u32::from(MSS);
-        if starved && self.window_room() > 0 && self.scoreboard.lost_out <= self.scoreboard.retrans_out {
+        if starved && self.window_room() > 0 && self.scoreboard.lost <= self.scoreboard.retransmitted {
             self.view.app_limited = true;
             self.rate_clock.app_limited_until = (self.view.delivered + u64::from(self.in_flight())).max(1);
         }

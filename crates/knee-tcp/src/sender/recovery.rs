@@ -96,7 +96,7 @@ impl Sender {
                 }
                 self.find_losses(found, now);
                 if self.view.ca != CaState::Recovery {
-                    if self.scoreboard.lost_out == 0 {
+                    if self.scoreboard.lost == 0 {
                         return Resend::None;
                     }
                     self.enter_recovery(found.ece, now);
@@ -139,7 +139,7 @@ impl Sender {
     }
 
     fn maybe_enter_recovery(&mut self, found: &Findings, now: Time) -> Resend {
-        if self.scoreboard.lost_out == 0 {
+        if self.scoreboard.lost == 0 {
             self.try_to_open(found, now);
             return Resend::None;
         }
@@ -148,11 +148,11 @@ impl Sender {
     }
 
     fn find_losses(&mut self, found: &mut Findings, now: Time) {
-        let retransmitted = self.scoreboard.retrans_out;
+        let retransmitted = self.scoreboard.retransmitted;
         if self.detect_losses(now) {
             found.set_timer = false;
         }
-        found.lost_retransmission |= retransmitted > self.scoreboard.retrans_out;
+        found.lost_retransmission |= retransmitted > self.scoreboard.retransmitted;
     }
 
     /// The retransmission timeout fired (tcp_retransmit_timer).
@@ -199,7 +199,7 @@ impl Sender {
         //# LW, which equals 1 full-sized segment (regardless of the value of IW).
         self.set_cwnd(self.in_flight() + 1, now);
         self.control.cwnd_cnt = 0;
-        if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.scoreboard.sacked_out >= DUP_THRESHOLD {
+        if matches!(self.view.ca, CaState::Open | CaState::Disorder) && self.scoreboard.sacked >= DUP_THRESHOLD {
             self.recovery.reordering = self.recovery.reordering.min(DUP_THRESHOLD);
         }
         self.set_state(CaState::Loss, now);
@@ -222,7 +222,7 @@ impl Sender {
         let reneged = self.head_is_sacked();
         if reneged {
             self.rtx.forget_sacks();
-            self.scoreboard.sacked_out = 0;
+            self.scoreboard.sacked = 0;
             self.recovery.reneged = true;
         }
         let stamp = Micros::of(now);
@@ -354,12 +354,12 @@ impl Sender {
     }
 
     pub(super) fn any_retransmission(&self) -> bool {
-        self.scoreboard.retrans_out > 0
+        self.scoreboard.retransmitted > 0
             || (self.packets_out() > 0 && self.rtx.flags(self.view.snd_una) & flags::EVER_RETRANSMITTED != 0)
     }
 
     pub(super) fn try_keep_open(&mut self, now: Time) {
-        let left_out = self.scoreboard.sacked_out + self.scoreboard.lost_out > 0;
+        let left_out = self.scoreboard.sacked + self.scoreboard.lost > 0;
         let state = if left_out || self.any_retransmission() { CaState::Disorder } else { CaState::Open };
         if self.view.ca != state {
             self.set_state(state, now);

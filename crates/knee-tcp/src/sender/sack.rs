@@ -9,12 +9,12 @@ use knee_core::convert::count_u32;
 /// Segments of the flight by what is known of them (RFC 6675, 2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scoreboard {
-    /// Segments that the receiver has beyond a gap.
-    pub sacked_out: u32,
-    /// Segments deemed lost.
-    pub lost_out: u32,
-    /// Retransmissions in flight.
-    pub retrans_out: u32,
+    /// Segments that the receiver has beyond a gap (Linux's `sacked_out`).
+    pub sacked: u32,
+    /// Segments deemed lost (`lost_out`).
+    pub lost: u32,
+    /// Retransmissions in flight (`retrans_out`).
+    pub retransmitted: u32,
 }
 
 impl Sender {
@@ -84,8 +84,8 @@ impl Sender {
         let sent = burst.sent();
         self.rack_advance(sent, seq + 1, segment, stamp);
         if segment & flags::LOST != 0 {
-            self.scoreboard.lost_out -= 1;
-            self.scoreboard.retrans_out -= u32::from(segment & flags::RETRANSMITTED != 0);
+            self.scoreboard.lost -= 1;
+            self.scoreboard.retransmitted -= u32::from(segment & flags::RETRANSMITTED != 0);
         }
         if segment & flags::EVER_RETRANSMITTED == 0 {
             //= RFC 8985, 6.2
@@ -98,7 +98,7 @@ impl Sender {
             let first = found.sack_sent.map_or(sent, |(first, _)| first);
             found.sack_sent = Some((first, sent));
         }
-        self.scoreboard.sacked_out += 1;
+        self.scoreboard.sacked += 1;
         self.count_delivered(1, found);
         found.sacked = true;
         if self.rate_delivered(&burst, seq + 1, segment, found) && self.needs.rate {
@@ -135,7 +135,7 @@ impl Sender {
                 }
                 if segment & flags::SACKED != 0 && segment & flags::RETRANSMITTED != 0 {
                     self.rtx.set_flags(seq, 0, flags::RETRANSMITTED);
-                    self.scoreboard.retrans_out -= 1;
+                    self.scoreboard.retransmitted -= 1;
                 }
             }
         }

@@ -65,9 +65,9 @@ pub fn state(s: &mut Sender) -> String {
     );
     let recovery = (
         s.view.ca,
-        s.scoreboard.sacked_out,
-        s.scoreboard.lost_out,
-        s.scoreboard.retrans_out,
+        s.scoreboard.sacked,
+        s.scoreboard.lost,
+        s.scoreboard.retransmitted,
         s.recovery.prr.delivered,
         s.recovery.prr.out,
         s.recovery.high_seq,

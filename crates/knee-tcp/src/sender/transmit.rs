@@ -178,7 +178,7 @@ impl Sender {
         }
         let mut seq = self.rtx.retransmit_hint().max(self.view.snd_una);
         let (mut total, mut rearm) = (0, false);
-        while self.scoreboard.retrans_out < self.scoreboard.lost_out
+        while self.scoreboard.retransmitted < self.scoreboard.lost
             && let Some((start, end)) = self.next_lost(seq)
         {
             self.rtx.set_retransmit_hint(start);
@@ -238,7 +238,7 @@ impl Sender {
         for seq in start..start + u64::from(count) {
             // After an undo a retransmission may be in flight of what is not lost; on a timeout the head leaves once
             // more.
-            self.scoreboard.retrans_out += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
+            self.scoreboard.retransmitted += u32::from(self.rtx.flags(seq) & flags::RETRANSMITTED == 0);
             self.rtx.set_flags(seq, flags::RETRANSMITTED, 0);
         }
         self.recovery.undo.on_retransmission(count, Self::tsval(now));

@@ -57,7 +57,7 @@ impl UndoState {
 impl Sender {
     pub(super) fn init_undo(&mut self) {
         let probe = self.tlp.is_outstanding() && self.tlp.retransmitted;
-        self.recovery.undo.begin(self.view.snd_una, self.scoreboard.retrans_out + u32::from(probe));
+        self.recovery.undo.begin(self.view.snd_una, self.scoreboard.retransmitted + u32::from(probe));
     }
 
     /// True if the echoed timestamp shows that the original, not the retransmission, arrived (Eifel, RFC 3522).
@@ -76,8 +76,8 @@ impl Sender {
                     self.rtx.set_flags(seq, 0, flags::LOST);
                 }
             }
-            self.totals.unmarked += self.scoreboard.lost_out;
-            self.scoreboard.lost_out = 0;
+            self.totals.unmarked += self.scoreboard.lost;
+            self.scoreboard.lost = 0;
         }
         if self.recovery.undo.prior_ssthresh > 0 {
             let prior_cwnd = self.recovery.prr.prior_cwnd;
@@ -117,7 +117,7 @@ impl Sender {
         }
         let highest = self.rtx.highest_sacked(self.view.snd_una);
         self.note_reordering(prior_una, highest);
-        if self.scoreboard.retrans_out > 0 {
+        if self.scoreboard.retransmitted > 0 {
             return true;
         }
         if !self.any_retransmission() {
