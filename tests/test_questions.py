@@ -86,7 +86,7 @@ def calls_on_dsl(found: Answer) -> list[float]:
 @answers(2)
 def buffer_for_many_flows(found: Answer) -> list[float]:
     assert 250e6 / math.sqrt(1000) == pytest.approx(7.9e6, rel=0.01)
-    assert found["utilization"][1] > 0.95
+    assert round(100 * (1 - found["utilization"][1])) == 2
     assert found["utilization"] == sorted(found["utilization"])
     return found.rows("utilization", "queue_delay_mean_ms")
 
@@ -141,6 +141,7 @@ def time_to_share(found: Answer) -> list[float]:
     # Half of what path and buffer hold, a packet per RTT, which is from 20 ms to that with a full buffer.
     reno = took["convergence_s"].to_list()[3]
     assert 495 / 2 * 0.040 < reno < 495 / 2 * 0.060
+    assert 60 < max(took["convergence_s"]) < 90
     return took["convergence_s"].to_list()
 
 
@@ -247,7 +248,7 @@ def pages_beside_a_download(found: Answer) -> list[float]:
     faster = [slow / fast for slow, fast in zip(times[:10], times[10:], strict=True)]
     found.runs = found.runs.group_by("link.queue", maintain_order=True).agg(pl.mean("page_p99_ms", "utilization"))
     slow, fast = found["page_p99_ms"]
-    assert 4.5 < slow / fast < 5
+    assert 4 < slow / fast < 4.5
     # The kernel: 63.2 %.
     assert found["utilization"][1] == pytest.approx(0.632, abs=0.05)
     return [min(faster), max(faster), *found.rows("page_p99_ms", "utilization")]
@@ -303,9 +304,10 @@ def a_shaper_before_a_modem(found: Answer) -> list[float]:
     calls, queues, downloads = found["latency_increase_p99_ms"], found["queue_delay_mean_ms"], found["goodput_mbps"]
     full = 2e6 * 8 / 10e6 * 1e3
     assert full == 1600
-    assert all(0.99 * full < call <= full for call in calls[:2])
+    # To a packet, the one that was being sent.
+    assert calls[:2] == pytest.approx([full] * 2, abs=PACKET_BITS / 10e6 * 1e3)
     assert max(calls[2:]) < 4
-    assert max(downloads[:2]) < 47.62 / 3 < min(downloads[2:]) / 2.5
+    assert max(downloads[:2]) < downloads[2] / 3 < min(downloads[2:]) / 2.5
     # Only a shaper that is slower than the line has the downloads' queue.
     assert queues[3] < 2 < 100 < min(queues[2], queues[4])
     return found.rows("goodput_mbps", "reverse_goodput_mbps", "queue_delay_mean_ms", "latency_increase_p99_ms", "mos")
@@ -395,7 +397,8 @@ def far_station(found: Answer) -> list[float]:
 @answers(32)
 def incast(found: Answer) -> list[float]:
     read = found["goodput_mbps"]
-    assert read[0] < 300 < 850 < read[1]
+    assert read[0] == pytest.approx(1000 / 5, rel=0.1)
+    assert read[1] > 850
     assert min(read[4:]) > 950
     assert pytest.approx(0.0336, rel=0.01) == 16 * 256 * 1024 * 8 / 1e9
     return read
