@@ -1,6 +1,6 @@
 """Flows of the simulator over QUIC beside the real stack: sudo python scripts/quic_reference.py [CASE...].
 
-The stack is quinn as its authors ship it (``crates/knee-quic/examples/quic_transfer.rs``), on tokio and UDP sockets,
+The stack is quinn as its authors ship it (``crates/knee-quinn/examples/quic_transfer.rs``), on tokio and UDP sockets,
 behind ``knee shell`` on the running kernel. The other side is ``knee run`` of the same file, on the grounds ``sim``
 and, for noq, which has no such program here, ``host``: noq's own connections on sockets. Prints Markdown. Real time
 misleads on a machine that is busy: a row of a run with over 0.5 % of packets late says so.
@@ -145,7 +145,7 @@ def main(names: list[str]) -> None:
     """Runs the cases and prints the table."""
     if unknown := [name for name in names if name not in CASES]:
         sys.exit(f"no case {unknown[0]!r}; expected one of {', '.join(CASES)}")
-    build = ["cargo", "build", "--quiet", "--release", "-p", "knee-quic", "--example", "quic_transfer"]
+    build = ["cargo", "build", "--quiet", "--release", "-p", "knee-quinn", "--example", "quic_transfer"]
     # Optimisation at link time takes minutes, and nothing here waits for a processor.
     build += ["--config", 'profile.release.lto="off"']
     subprocess.run(build, cwd=ROOT, check=True)

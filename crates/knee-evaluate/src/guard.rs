@@ -2,8 +2,8 @@
 
 use knee_cc::{Ack, Congestion, CongestionControl, Control, DynCongestionControl, Sent, StateChange, Undo, View};
 use knee_core::packet::MSS;
-use knee_quic::proto::RttEstimator;
-use knee_quic::proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use knee_quinn::proto::RttEstimator;
+use knee_quinn::proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! A small interface to which controllers of other stacks can be fitted by hand.
 
-use knee_quic::proto::RttEstimator;
-use knee_quic::proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use knee_quinn::proto::RttEstimator;
+use knee_quinn::proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

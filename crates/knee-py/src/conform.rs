@@ -41,7 +41,7 @@ fn of_flow(name: &str, params: &str) -> PyResult<Box<dyn Implementation + Send +
         let given: ParamsSpec = serde_json::from_str(params).map_err(refused)?;
         return Ok(Box::new(Own::new(entry, network::params(entry.params, &given, name).map_err(refused)?)));
     }
-    if let Some(quinn) = knee_quic::conform::Controllers::named(name) {
+    if let Some(quinn) = knee_quinn::conform::Controllers::named(name) {
         return Ok(Box::new(quinn));
     }
     match noq::conform::Controllers::named(name) {

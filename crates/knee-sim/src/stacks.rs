@@ -2,8 +2,8 @@
 
 use knee_cc::Entry;
 use knee_core::Params;
-use knee_quic::stack::{self, StackControl};
-use knee_quic::{Quinn, Stack, Watch};
+use knee_quinn::stack::{self, StackControl};
+use knee_quinn::{Quinn, Stack, Watch};
 use std::sync::Arc;
 
 /// The controllers of the stacks that are built in, with the names that scenario files give them.

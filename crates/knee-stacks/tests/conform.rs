@@ -2,7 +2,7 @@
 
 use knee_conform::{Implementation, Own, Suite, Verdict, conform, play};
 use knee_core::{Params, Value};
-use knee_quic::conform::Controllers;
+use knee_quinn::conform::Controllers;
 use knee_stacks::noq;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics};

@@ -6,7 +6,7 @@ use knee_core::Time;
 use knee_net::observe::{FlowCounts, States};
 use knee_net::output::SenderState;
 use knee_qlog::Log;
-use knee_quic::{Peer, Watch};
+use knee_quinn::{Peer, Watch};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 

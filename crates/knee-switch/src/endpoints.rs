@@ -12,7 +12,7 @@ use knee_core::Time;
 use knee_core::convert::{index, index_u16, saturating_i64};
 use knee_net::spec::{FlowSpec, QuicSpec, Transport};
 use knee_qlog::Log;
-use knee_quic::{Datagram, Peer, Settings, Stack, Watch};
+use knee_quinn::{Datagram, Peer, Settings, Stack, Watch};
 use knee_sim::SpecError;
 use knee_sim::sender_log::open_logs;
 use knee_sim::simulation::{QuicSetup, quic_settings, quic_setup};

@@ -1,8 +1,8 @@
 //! UDP sockets of QUIC flows, in the namespace in which they are opened.
 
 use bytes::BytesMut;
-use knee_quic::Datagram;
-use knee_quic::proto::EcnCodepoint;
+use knee_quinn::Datagram;
+use knee_quinn::proto::EcnCodepoint;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
 use std::io::{self, IoSliceMut};

@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "an example ends where it fails")]
 
-use knee_quic::tls::{CONFIGS, NAME};
+use knee_quinn::tls::{CONFIGS, NAME};
 use knee_test::{Net, Port};
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ macro_rules! download {
     };
 }
 
-download!(by_quinn, quinn, endpoint, knee_quic::proto::crypto::rustls);
+download!(by_quinn, quinn, endpoint, knee_quinn::proto::crypto::rustls);
 download!(by_noq, noq, noq_endpoint, noq_proto::crypto::rustls);
 
 fn main() {

@@ -1,6 +1,6 @@
 //! Unmodified quinn over a network, in virtual time, and the lab that it runs in.
 
-crate::quic::over!(quinn, knee_quic::proto::crypto::rustls, "quinn:cubic");
+crate::quic::over!(quinn, knee_quinn::proto::crypto::rustls, "quinn:cubic");
 
 #[tokio::test]
 async fn a_clock_that_runs_is_refused() {

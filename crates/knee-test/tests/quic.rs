@@ -57,7 +57,7 @@ macro_rules! over {
     ($stack:ident, $($tls:ident)::+, $cc:literal) => {
         use crate::quic::{PATH, SECONDS, in_the_simulator};
         use knee_core::Time;
-        use knee_quic::tls::{CONFIGS, NAME};
+        use knee_quinn::tls::{CONFIGS, NAME};
         use knee_test::{Error, Lab, Net, Port};
         use std::sync::Arc;
         use std::time::Duration;

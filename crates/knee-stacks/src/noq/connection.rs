@@ -4,9 +4,9 @@ use crate::noq::plain::Plain;
 use bytes::Bytes;
 use knee_core::Time;
 use knee_core::convert::saturating_u64;
-use knee_quic::connection::{REMOTE, Stats};
-use knee_quic::proto::EcnCodepoint;
-use knee_quic::{Datagram, Settings, tls};
+use knee_quinn::connection::{REMOTE, Stats};
+use knee_quinn::proto::EcnCodepoint;
+use knee_quinn::{Datagram, Settings, tls};
 use noq_proto::congestion::Controller;
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{EcnCodepoint as NoqEcn, FourTuple, PathId};
@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-knee_quic::end!(noq_proto);
+knee_quinn::end!(noq_proto);
 
 /// TLS for all connections of this process.
 static TLS: LazyLock<(Arc<QuicClientConfig>, Arc<QuicServerConfig>)> = LazyLock::new(|| {

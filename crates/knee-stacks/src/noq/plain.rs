@@ -1,7 +1,7 @@
-//! noq's connections without encryption: what [`knee_quic::flights`] has, as noq's interface for cryptography.
+//! noq's connections without encryption: what [`knee_quinn::flights`] has, as noq's interface for cryptography.
 
 use bytes::BytesMut;
-use knee_quic::flights::{Flights, Malformed, TAG, open, seal};
+use knee_quinn::flights::{Flights, Malformed, TAG, open, seal};
 use noq_proto::crypto::{
     ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair, Keys,
     PacketKey, ServerConfig, Session, UnsupportedVersion,

@@ -1,7 +1,7 @@
 //! A controller of noq's, which a [`Watch`] sees.
 
-use knee_quic::Watch;
-use knee_quic::observed::{Metrics, Observed};
+use knee_quinn::Watch;
+use knee_quinn::observed::{Metrics, Observed};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;

@@ -17,16 +17,16 @@ use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
 use knee_net::spec::{FlowSpec, QuicSpec, Spec};
-use knee_quic::proto::EcnCodepoint;
-use knee_quic::proto::congestion::ControllerFactory;
-use knee_quic::stack::StackControl;
-use knee_quic::{AckFrequency, Datagram, Held, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
+use knee_quinn::proto::EcnCodepoint;
+use knee_quinn::proto::congestion::ControllerFactory;
+use knee_quinn::stack::StackControl;
+use knee_quinn::{AckFrequency, Datagram, Held, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::sender::Counters;
 use slab::Slab;
 use std::sync::Arc;
 
-pub(super) use knee_quic::Bytes;
+pub(super) use knee_quinn::Bytes;
 
 /// Makes the factory of a flow's controllers from the flow's index.
 pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
@@ -510,7 +510,7 @@ impl Algorithm {
         let control: Arc<dyn ControllerFactory + Send + Sync> = if let Some(OwnMake::Quinn(factory)) = &self.make {
             Arc::new(StackControl::new(factory(i), watch))
         } else {
-            let control = knee_quic::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
+            let control = knee_quinn::Control::of(self.entry, self.params.clone()).seeded(seed).watched(watch);
             match self.make.clone() {
                 Some(OwnMake::Algorithm(make)) => {
                     Arc::new(control.made_by(Arc::new(move |params, init| make(params, init, i))))

@@ -1,8 +1,8 @@
 //! Whole connections over a bottleneck: a wire behind a drop-tail buffer, in virtual time.
 
 use knee_core::{Time, Value};
-use knee_quic::proto::congestion;
-use knee_quic::{AckFrequency, Control, Datagram, Peer, Quinn, Settings};
+use knee_quinn::proto::congestion;
+use knee_quinn::{AckFrequency, Control, Datagram, Peer, Quinn, Settings};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! when a recovery ends.
 
 use knee_cc::CaState;
-use knee_quic::proto::congestion::Controller as _;
-use knee_quic::{Control, Controller};
+use knee_quinn::proto::congestion::Controller as _;
+use knee_quinn::{Control, Controller};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

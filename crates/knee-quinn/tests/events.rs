@@ -3,8 +3,8 @@
 //!
 //! `KNEE_QUIC_EVENTS=1000000` tries a million events for each algorithm.
 
-use knee_quic::proto::congestion::Controller as _;
-use knee_quic::{Control, Watch};
+use knee_quinn::proto::congestion::Controller as _;
+use knee_quinn::{Control, Watch};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::sync::Arc;

@@ -1,16 +1,16 @@
 //! Cost of a controller for each ACK, in ns: quinn's own CUBIC, and knee's algorithms behind the adapter, in turn.
 //!
 //! ```text
-//! cargo run --release -p knee-quic --example adapter_cost -- cubic reno lola bbr
+//! cargo run --release -p knee-quinn --example adapter_cost -- cubic reno lola bbr
 //! ```
 //!
 //! Each ACK acknowledges two packets, and two leave. One ACK in 5000 shows a loss. The cost includes the algorithm
 //! itself. The medians of all turns are printed.
 
 use knee_core::Time;
-use knee_quic::proto::RttEstimator;
-use knee_quic::proto::congestion::{Controller, ControllerFactory, CubicConfig};
-use knee_quic::{Control, Peer, Quinn, Settings};
+use knee_quinn::proto::RttEstimator;
+use knee_quinn::proto::congestion::{Controller, ControllerFactory, CubicConfig};
+use knee_quinn::{Control, Peer, Quinn, Settings};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::error::Error;

@@ -1,12 +1,12 @@
 //! Any of knee's congestion controls in a QUIC stack: a controller for [quinn](https://docs.rs/quinn).
 //!
 //! ```
-//! use knee_quic::{Control, proto::TransportConfig};
+//! use knee_quinn::{Control, proto::TransportConfig};
 //! use std::sync::Arc;
 //!
 //! let mut transport = TransportConfig::default();
 //! transport.congestion_controller_factory(Arc::new(Control::named("lola")?));
-//! # Ok::<(), knee_quic::ControlError>(())
+//! # Ok::<(), knee_quinn::ControlError>(())
 //! ```
 //!
 //! quinn calls a controller when packets leave, for each packet acknowledged, after the last one of an ACK, and when

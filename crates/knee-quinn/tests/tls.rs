@@ -2,7 +2,7 @@
 //! it.
 
 use knee_core::Time;
-use knee_quic::{Control, Datagram, Peer, Quinn, Settings};
+use knee_quinn::{Control, Datagram, Peer, Quinn, Settings};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

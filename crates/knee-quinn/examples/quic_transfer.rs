@@ -12,7 +12,7 @@
 //! its start to the last ACK, bytes of the stream and datagrams that came, the time between the first and the last of
 //! them, and packets sent and lost. `scripts/quic_reference.py` runs both ends behind `knee shell`.
 
-use knee_quic::Control;
+use knee_quinn::Control;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::rustls::RootCertStore;
