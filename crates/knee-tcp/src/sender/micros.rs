@@ -18,6 +18,7 @@ impl Micros {
     }
 
     /// How long ago `earlier` was; zero where it is later.
+    #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }

@@ -58,7 +58,10 @@ use rtt::{LeastRtts, RttEstimator};
 use sack::Scoreboard;
 
 pub use counters::{Counters, Totals};
+pub use micros::Micros;
 pub use pacing::Pacer;
+pub use rate::RateStart;
+pub use ring::Ring;
 pub use start::SenderInit;
 use std::mem::offset_of;
 use stream::Stream;

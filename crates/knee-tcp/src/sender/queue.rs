@@ -30,7 +30,7 @@ impl Starts {
 /// The retransmission queue.
 #[derive(Clone, Debug, Default)]
 pub struct RetransmitQueue {
-    bursts: Ring,
+    bursts: Ring<Transmission>,
     tracking: Option<Box<Tracking>>,
     /// Beside each burst, where the algorithm reads rate samples.
     starts: Option<Box<Starts>>,

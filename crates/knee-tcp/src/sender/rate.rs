@@ -4,7 +4,7 @@ use super::ack::Findings;
 use super::micros::Micros;
 use super::ring::Transmission;
 use super::{Sender, flags};
-use knee_cc::RateSample;
+use knee_cc::{RateSample, View};
 use knee_core::Time;
 use knee_core::convert::{count_u32, low_u32};
 use knee_core::packet::MSS;
@@ -26,6 +26,26 @@ pub struct RateStart {
     pub in_flight: u32,
     /// The application limited sending.
     pub app_limited: bool,
+}
+
+impl RateStart {
+    /// The rate sample since this state, which a transmission took along at `sent`, of an ACK at `now`: the longer of
+    /// the send and the ACK interval counts.
+    pub fn sample(&self, sent: Micros, now: Micros, min_rtt: Time, view: &View) -> RateSample {
+        let interval = sent.since(self.first_tx).max(now.since(self.delivered_at)).time();
+        // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
+        let valid = interval >= min_rtt || min_rtt == Time::MAX;
+        RateSample {
+            delivered: count_u32(view.delivered - self.delivered),
+            delivered_ce: low_u32(view.delivered_ce).wrapping_sub(self.delivered_ce),
+            interval: valid.then_some(interval),
+            prior_delivered: self.delivered,
+            prior_lost: view.lost - u64::from(low_u32(view.lost).wrapping_sub(self.lost)),
+            tx_in_flight: self.in_flight,
+            app_limited: self.app_limited,
+            ..RateSample::NONE
+        }
+    }
 }
 
 /// The delivery state that the next transmission notes as its [`RateStart`], but for what the algorithm sees.
@@ -86,19 +106,10 @@ impl Sender {
         lone: bool,
         stamp: Micros,
     ) -> RateSample {
-        let interval = sent.since(start.first_tx).max(stamp.since(start.delivered_at)).time();
-        // Shorter than the least RTT: a retransmission that was not needed was acknowledged.
-        let valid = interval >= self.rtt.min_rtt() || self.rtt.min_rtt() == Time::MAX;
         RateSample {
-            delivered: count_u32(self.view.delivered - start.delivered),
-            delivered_ce: low_u32(self.view.delivered_ce).wrapping_sub(start.delivered_ce),
-            interval: valid.then_some(interval),
-            prior_delivered: start.delivered,
-            prior_lost: self.view.lost - u64::from(low_u32(self.view.lost).wrapping_sub(start.lost)),
-            tx_in_flight: start.in_flight,
-            app_limited: start.app_limited,
             is_retrans,
             ack_delayed: lone && self.probably_delayed(start),
+            ..start.sample(sent, stamp, self.rtt.min_rtt(), &self.view)
         }
     }
 

@@ -1,4 +1,4 @@
-//! Transmissions in the order of sending, each with a number, in a ring that the lower bits of the numbers index.
+//! A ring of transmissions in the order of sending, each with a number whose lower bits index it.
 
 use super::micros::Micros;
 use knee_core::cache::fetch;
@@ -88,27 +88,33 @@ impl Transmission {
     }
 }
 
-/// Bursts in a cache line.
-const LINE: u32 = 64 / index_u32(size_of::<Transmission>());
 /// Least slots once there are any.
 const LEAST: usize = 8;
 /// Slots that are never given back.
 const KEPT: usize = 32;
 
-/// The ring.
+/// A ring of transmissions, TCP's or another protocol's.
 #[derive(Clone, Debug, Default)]
-pub struct Ring {
+pub struct Ring<T> {
     /// A power of two of them, or none.
-    slots: Box<[Transmission]>,
+    slots: Box<[T]>,
     /// Number of the first burst.
     first: u32,
     len: u32,
 }
 
-impl Ring {
+impl<T: Copy + Default> Ring<T> {
+    /// Bursts in a cache line.
+    const LINE: u32 = 64 / index_u32(size_of::<T>());
+
     /// How many bursts.
     pub const fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// True if there is no burst.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// How many have room.
@@ -132,29 +138,29 @@ impl Ring {
     }
 
     /// A burst that is there.
-    pub fn at(&self, number: u32) -> &Transmission {
+    pub fn at(&self, number: u32) -> &T {
         &self.slots[self.slot(number)]
     }
 
     /// The burst of this number, to be changed.
-    pub fn at_mut(&mut self, number: u32) -> &mut Transmission {
+    pub fn at_mut(&mut self, number: u32) -> &mut T {
         let slot = self.slot(number);
         &mut self.slots[slot]
     }
 
     /// The first burst.
-    pub fn front(&self) -> Option<&Transmission> {
+    pub fn front(&self) -> Option<&T> {
         if self.len == 0 { None } else { self.slots.get(self.slot(self.first)) }
     }
 
     /// The last burst.
-    pub fn back_mut(&mut self) -> Option<&mut Transmission> {
+    pub fn back_mut(&mut self) -> Option<&mut T> {
         let slot = self.slot(self.end().wrapping_sub(1));
         if self.len == 0 { None } else { self.slots.get_mut(slot) }
     }
 
     /// Adds a burst; there has to be room.
-    pub fn push(&mut self, burst: Transmission) {
+    pub fn push(&mut self, burst: T) {
         let slot = self.slot(self.end());
         self.slots[slot] = burst;
         self.len += 1;
@@ -167,7 +173,7 @@ impl Ring {
     }
 
     /// The bursts with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Transmission)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..self.len).map(|i| self.first.wrapping_add(i)).map(|number| (number, self.at(number)))
     }
 
@@ -178,13 +184,25 @@ impl Ring {
     }
 
     fn resize(&mut self, capacity: usize) {
-        let mut slots = vec![Transmission::default(); capacity];
+        let mut slots = vec![T::default(); capacity];
         for (number, burst) in self.iter() {
             slots[number as usize & (capacity - 1)] = *burst;
         }
         self.slots = slots.into();
     }
 
+    /// Fetches some of the first bursts and the room for as many.
+    pub fn fetch(&self) {
+        for number in [self.first, self.first.wrapping_add(Self::LINE), self.end(), self.end().wrapping_add(Self::LINE)]
+        {
+            if let Some(burst) = self.slots.get(self.slot(number)) {
+                fetch(burst);
+            }
+        }
+    }
+}
+
+impl Ring<Transmission> {
     /// Drops retransmissions, which gives later bursts other numbers, and gives back room that is not needed.
     pub fn drop_retransmissions(&mut self) {
         let mut end = self.first;
@@ -200,15 +218,6 @@ impl Ring {
         let enough = (2 * self.len()).next_power_of_two().max(KEPT);
         if self.capacity() > enough {
             self.resize(enough);
-        }
-    }
-
-    /// Fetches some of the first bursts and the room for as many.
-    pub fn fetch(&self) {
-        for number in [self.first, self.first.wrapping_add(LINE), self.end(), self.end().wrapping_add(LINE)] {
-            if let Some(burst) = self.slots.get(self.slot(number)) {
-                fetch(burst);
-            }
         }
     }
 }
