@@ -20,9 +20,9 @@ HEADER = re.compile(r"//= RFC (\d+), ([A-Z0-9.]+)(?: \(departs: (.+)\))?")
 INTRODUCTION = """\
 # RFCs
 
-The simulator's connections follow Linux. The table counts the sentences of each RFC; below is where Linux, and so the
-code, departs from them. [The rest](rfcs-rest.md) has no line of code of its own. The code quotes each sentence where
-it implements it: `git grep '//= RFC 6298'`.
+The simulator's TCP follows Linux, its own QUIC the RFCs. The table counts the sentences of each RFC; below is where
+Linux, and so the code, departs from them. [The rest](rfcs-rest.md) has no line of code of its own. The code quotes each
+sentence where it implements it: `git grep '//= RFC 6298'`.
 """
 BEHIND = """\
 # RFCs: the rest

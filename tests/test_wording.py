@@ -34,7 +34,7 @@ WORDS = {
 
 
 #: Crates whose sources have no doc comment that begins without a subject or a verb.
-SUBJECT_FIRST = ("link", "quinn", "net", "switch", "endpoint", "sim")
+SUBJECT_FIRST = ("link", "quic", "quinn", "net", "switch", "endpoint", "sim")
 #: What a line that is a comment begins with, where comments are held to a width.
 COMMENTS = {
     "crates": ((".rs", ".c", ".h"), r"\s*(//|/?\*)"),

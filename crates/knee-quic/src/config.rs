@@ -1,0 +1,217 @@
+//! The settings of a connection, declared once with unit, range and source, and the form that its ends read.
+
+use crate::frame::DELAY_UNIT;
+use knee_core::convert::{saturating_u16, truncated};
+use knee_core::{Bytes, Conflict, Time, params};
+
+/// Parts that gains and thresholds are counted in, so that 9/8, 5/4 and 1.25 are exact.
+const PARTS: u64 = 1 << 16;
+
+params! {
+    /// The settings of a connection. The defaults are RFC 9002's.
+    pub struct Settings {
+        /// payload of a full UDP datagram, bytes
+        datagram: u32 = 1200, in 1200..=65_527, from "RFC 9000, 14: at least 1200; 18.2: at most 65527";
+        /// bytes of a datagram that carry no data: QUIC's header, the tag of its encryption, the head of a STREAM frame
+        headers: u32 = 37, in 20..=100,
+            from "RFC 9000, 17.3.1 and 19.8: 13 with an ID of 8 bytes and a number of 4; RFC 9001, 5.3: 16; 8";
+        /// initial window, packets
+        initial_window: u32 = 10, in 1..=10_000, from "RFC 9002, 7.2";
+        /// bytes that limit the initial window, unless two packets are more
+        initial_bytes: u32 = 14_720, in 1200..=1_000_000_000, from "RFC 9002, 7.2";
+        //= RFC 9002, 7.2
+        //# The RECOMMENDED value is 2 * max_datagram_size.
+        /// least window, packets
+        min_window: u32 = 2, in 1..=1000, from "RFC 9002, 7.2";
+        //= RFC 9002, 6.2.2
+        //# When no previous RTT is available, the initial RTT SHOULD be set to 333 milliseconds.
+        /// RTT before the first sample
+        initial_rtt: Time = Time::from_millis(333), in Time::from_micros(1)..=Time::from_secs(60),
+            from "RFC 9002, 6.2.2";
+        //= RFC 9002, 6.1.1
+        //# The RECOMMENDED initial value for the packet reordering threshold (kPacketThreshold) is 3, based on best
+        //# practices for TCP loss detection [RFC5681] [RFC6675].
+        //= RFC 9002, 6.1.1
+        //# In order to remain similar to TCP, implementations SHOULD NOT use a packet threshold less than 3; see
+        //# [RFC5681].
+        /// packets by which a packet is reordered before it is lost
+        packet_threshold: u32 = 3, in 3..=1_000_000, from "RFC 9002, 6.1.1";
+        //= RFC 9002, 6.1.2
+        //# The RECOMMENDED time threshold (kTimeThreshold), expressed as an RTT multiplier, is 9/8.
+        /// RTTs by which a packet is reordered before it is lost
+        time_threshold: f64 = 1.125, in 1.0..=8.0, from "RFC 9002, 6.1.2";
+        //= RFC 9002, 6.1.2
+        //# The RECOMMENDED value of the timer granularity (kGranularity) is 1 millisecond.
+        /// granularity of timers
+        granularity: Time = Time::from_millis(1), in Time::from_nanos(1)..=Time::from_secs(1), from "RFC 9002, 6.1.2";
+        /// packets that leave when the probe timeout fires
+        probes: u32 = 2, in 1..=2, from "RFC 9002, 6.2.4; quinn, neqo, quiche, msquic, ngtcp2";
+        //= RFC 9002, 7.6.1
+        //# The RECOMMENDED value for kPersistentCongestionThreshold is 3, which results in behavior that is
+        //# approximately equivalent to a TCP sender declaring an RTO after two TLPs.
+        /// probe timeouts that a row of losses has to span to be persistent congestion; 0: it is never found
+        persistent_congestion: u32 = 3, in 0..=1000, from "RFC 9002, 7.6.1";
+        /// most that an ACK waits
+        max_ack_delay: Time = Time::from_millis(25), in Time::ZERO..=Time::from_millis(524),
+            from "RFC 9000, 18.2; ours: 16 bits of 8 us";
+        /// an ACK leaves with this many packets that elicit one
+        ack_every: u32 = 2, in 1..=10_000, from "RFC 9000, 13.2.2; draft-ietf-quic-ack-frequency";
+        /// packets by which one has to be missing for an ACK at once; 0: none leaves for that
+        reordering: u32 = 1, in 0..=1_000_000,
+            from "RFC 9000, 13.2.1; draft-ietf-quic-ack-frequency, Reordering Threshold";
+        /// most ranges of an ACK, older ones are forgotten
+        ack_ranges: u32 = 32, in 1..=1000, from "RFC 9000, 13.2.3; ours: as neqo and ngtcp2";
+        //= RFC 9002, 7.7 (departs: without pacing only the window limits them)
+        //# Senders MUST either use pacing or limit such bursts.
+        /// pace packets, also where the algorithm does not ask for it
+        pacing: bool = true, from "RFC 9002, 7.7";
+        /// windows sent per RTT, where the algorithm sets no rate
+        pacing_gain: f64 = 1.25, in 1.0..=16.0, from "RFC 9002, 7.7";
+        /// packets that leave at once though they are paced
+        burst: u32 = 10, in 1..=10_000, from "RFC 9002, 7.7: the initial window";
+        /// bytes beyond those that were acknowledged in order that the peer takes (MAX_DATA)
+        receive_window: Bytes = Bytes(1 << 30), in Bytes(1200)..=Bytes((1 << 31) - 1),
+            from "ours: nothing is held back";
+    }
+}
+
+/// A factor as a whole number of parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Factor(u64);
+
+impl Factor {
+    /// The factor nearest to `x`.
+    fn of(x: f64) -> Self {
+        Self(truncated((x * PARTS as f64).round()))
+    }
+
+    /// `time` times this.
+    pub const fn of_time(self, time: Time) -> Time {
+        time.mul_div(self.0, PARTS)
+    }
+
+    /// `rate` times this.
+    pub const fn of_rate(self, rate: knee_core::Rate) -> knee_core::Rate {
+        rate.mul_div(self.0, PARTS)
+    }
+}
+
+/// Settings that were checked, as both ends read them.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The settings.
+    pub settings: Settings,
+    /// Bytes of a full datagram's UDP payload.
+    pub datagram: u16,
+    /// Bytes of it that carry no data.
+    pub headers: u16,
+    /// Initial window in packets, with the limit in bytes.
+    pub initial_window: u32,
+    /// RTTs by which a packet is reordered before it is lost.
+    pub time_threshold: Factor,
+    /// Windows sent per RTT.
+    pub pacing_gain: Factor,
+}
+
+impl Config {
+    /// Checks that settings do not contradict each other; each alone is within its declared range.
+    ///
+    /// # Errors
+    /// With the setting that contradicts another one, its value, and the values that would be accepted.
+    pub fn new(settings: &Settings) -> Result<Self, Conflict> {
+        let Settings { datagram, initial_window, initial_bytes, min_window, receive_window, .. } = *settings;
+        //= RFC 9002, 7.2
+        //# Endpoints SHOULD use an initial congestion window of ten times the maximum datagram size
+        //# (max_datagram_size), while limiting the window to the larger of 14,720 bytes or twice the maximum datagram
+        //# size.
+        let window = initial_window.min((initial_bytes / datagram).max(2));
+        if window < min_window {
+            let found = format!("{min_window} packets, and the initial window is {window}");
+            return Err(conflict("min_window", found, format!("at most {window}")));
+        }
+        if receive_window.0 < u64::from(datagram) {
+            let found = format!("{receive_window}, and a datagram has {datagram}");
+            return Err(conflict("receive_window", found, format!("at least {datagram} B")));
+        }
+        if settings.max_ack_delay > Time::ZERO && settings.max_ack_delay < DELAY_UNIT {
+            let found = format!("{}, and ACKs report their delay in units of {DELAY_UNIT}", settings.max_ack_delay);
+            return Err(conflict("max_ack_delay", found, format!("0 s, or at least {DELAY_UNIT}")));
+        }
+        Ok(Self {
+            settings: *settings,
+            datagram: saturating_u16(u64::from(datagram)),
+            headers: saturating_u16(u64::from(settings.headers)),
+            initial_window: window,
+            time_threshold: Factor::of(settings.time_threshold),
+            pacing_gain: Factor::of(settings.pacing_gain),
+        })
+    }
+
+    /// Bytes of data in a full packet.
+    pub const fn payload(&self) -> u16 {
+        self.datagram - self.headers
+    }
+
+    /// Bytes of a datagram with `data` bytes of data.
+    pub const fn size(&self, data: u16) -> u64 {
+        self.headers as u64 + data as u64
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        // The defaults contradict each other nowhere, which a test holds.
+        match Self::new(&Settings::default()) {
+            Ok(config) => config,
+            Err(conflict) => panic!("{conflict}"),
+        }
+    }
+}
+
+const fn conflict(key: &'static str, found: String, accepted: String) -> Conflict {
+    Conflict { key, found, accepted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knee_core::{Params, Value};
+
+    fn given(name: &str, value: Value) -> Result<Config, String> {
+        let params = Params::resolve(Settings::DECLARED, [(name, value)]).map_err(|error| error.to_string())?;
+        Config::new(&Settings::from(&params)).map_err(|conflict| conflict.to_string())
+    }
+
+    /// RFC 9002, 7.2: ten packets, but at most 14,720 bytes unless two packets are more.
+    #[test]
+    fn the_initial_window_is_ten_packets_within_14_720_bytes() {
+        let windows = [1200, 1452, 1500, 9000].map(|n| given("datagram", Value::Count(n)).unwrap().initial_window);
+        assert_eq!(windows, [10, 10, 9, 2]);
+    }
+
+    #[test]
+    fn a_refused_setting_is_named_with_its_value() {
+        let refused = |name, value| given(name, value).unwrap_err();
+        assert_eq!(refused("packet_threshold", Value::Count(2)), "`packet_threshold` is 2; expected 3 to 1000000");
+        assert_eq!(refused("datagram", Value::Count(576)), "`datagram` is 576; expected 1200 to 65527");
+        assert_eq!(
+            refused("min_window", Value::Count(11)),
+            "`min_window`: 11 packets, and the initial window is 10; at most 10"
+        );
+        assert_eq!(
+            refused("max_ack_delay", Value::Time(Time::from_micros(3))),
+            "`max_ack_delay`: 3 us, and ACKs report their delay in units of 8 us; 0 s, or at least 8 us"
+        );
+        let settings = Settings { receive_window: Bytes(1300), datagram: 1400, ..Settings::default() };
+        let refused = Config::new(&settings).unwrap_err().to_string();
+        assert_eq!(refused, "`receive_window`: 1300 B, and a datagram has 1400; at least 1400 B");
+    }
+
+    #[test]
+    fn thresholds_are_exact() {
+        let config = Config::default();
+        assert_eq!(config.time_threshold.of_time(Time::from_nanos(8_000_000_008)), Time::from_nanos(9_000_000_009));
+        assert_eq!(config.pacing_gain.of_rate(knee_core::Rate::from_mbps(4)), knee_core::Rate::from_mbps(5));
+        assert_eq!((config.payload(), config.size(config.payload())), (1163, 1200));
+    }
+}

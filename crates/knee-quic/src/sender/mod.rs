@@ -1,0 +1,273 @@
+//! The sending end of a QUIC connection, after RFC 9002.
+//!
+//! An ACK goes through `ack.rs` in the order of RFC 9002, A.7: packets leave the list of those in flight (`flight.rs`),
+//! the RTT (`rtt.rs`) and the delivery rate are sampled, the algorithm measures, ECN counts are validated (`ecn.rs`),
+//! losses are found and reduce the window (`loss.rs`, `congestion.rs`), then the window grows, and packets leave
+//! (`transmit.rs`) as the window and the pacer (`pacer.rs`) let them: lost data first, then new data.
+//!
+//! A packet number is used once. Data is sent again by its place in the stream, in packets with new numbers, so an ACK
+//! always says which transmission arrived. All packets elicit an ACK: one that carries no data is a PING.
+//!
+//! The algorithm sees packets where the RFC counts bytes: `snd_una` is the largest packet acknowledged plus one,
+//! `acked` and `delivered` are packets newly acknowledged, and the window is full datagrams. The window itself is held
+//! in bytes.
+//!
+//! Not modelled here: the handshake, other packet number spaces, streams besides one, PMTU search, migration.
+
+mod ack;
+mod congestion;
+mod ecn;
+mod flight;
+#[cfg(test)]
+mod laws;
+mod loss;
+mod pacer;
+#[cfg(test)]
+mod reference;
+mod rtt;
+#[cfg(test)]
+mod testing;
+mod transmit;
+#[cfg(test)]
+mod worked;
+
+use crate::config::Config;
+use crate::frame::{EcnCounts, Mark};
+use crate::ranges::Ranges;
+use ecn::Validation;
+use flight::{Flight, LostPacket, Record};
+use knee_cc::{CaState, Control, DynCongestionControl, Ecn, Needs, StateEvent, View};
+use knee_core::Time;
+use knee_tcp::sender::Micros;
+use knee_tcp::timer::Timer;
+use pacer::Pacer;
+use rtt::RttEstimator;
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// How a sender is made.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderInit {
+    /// Requirements of the algorithm.
+    pub needs: Needs,
+    /// Packets are ECN-capable, also where the algorithm does not need it.
+    pub ecn: bool,
+    /// Bytes to send; none for an endless flow.
+    pub bytes: Option<u64>,
+}
+
+impl Default for SenderInit {
+    fn default() -> Self {
+        Self { needs: Needs::NONE, ecn: false, bytes: None }
+    }
+}
+
+/// Consecutive packets of one size that leave at once, with consecutive data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Number of the first packet.
+    pub first: u64,
+    /// How many packets.
+    pub count: u32,
+    /// Place of the first one's data in the stream.
+    pub offset: u64,
+    /// Bytes of data in each; 0: a PING.
+    pub len: u16,
+    /// Their data was sent before.
+    pub again: bool,
+    /// The ECN field that they leave with.
+    pub mark: Mark,
+}
+
+/// An error of the peer, which ends the connection (RFC 9000, 11.1).
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Violation {
+    /// An acknowledgment of a packet that was never sent.
+    #[error("PROTOCOL_VIOLATION: packet {largest} is acknowledged; the next one to be sent is {next}")]
+    Unsent {
+        /// The largest packet acknowledged.
+        largest: u64,
+        /// The next number.
+        next: u64,
+    },
+    /// An ACK frame without a range.
+    #[error("FRAME_ENCODING_ERROR: an ACK frame acknowledges no packet")]
+    Empty,
+}
+
+/// Counters since the start, for observers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes of datagrams sent, as UDP's payload.
+    pub sent_bytes: u64,
+    /// Bytes of data sent again.
+    pub again_bytes: u64,
+    /// Packets found lost that were acknowledged later.
+    pub spurious: u64,
+    /// The largest distance, in packets, of such a packet from the largest one acknowledged by then.
+    pub spurious_reach: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+    /// Periods of persistent congestion.
+    pub persistent: u64,
+}
+
+/// The sending end of one connection.
+#[derive(Clone)]
+pub struct Sender {
+    /// The algorithm; none until it is there, and the window stays as it is.
+    cc: Option<Box<dyn DynCongestionControl>>,
+    /// Window, threshold, pacing rate, phase.
+    pub control: Control,
+    /// The state that the algorithm sees. Its `snd_nxt` is the next packet number.
+    view: View,
+    needs: Needs,
+    flight: Flight,
+    bytes_in_flight: u64,
+    /// The next byte of the stream that was never sent.
+    next: u64,
+    /// Bytes there are to send: `u64::MAX` for an endless flow.
+    end: u64,
+    /// Bytes of the stream that were acknowledged.
+    acked: Ranges,
+    /// Bytes of the stream that have to be sent again.
+    lost: Ranges,
+    /// Packets found lost, while their acknowledgment may still come, by number.
+    lost_packets: VecDeque<LostPacket>,
+    rtt: RttEstimator,
+    /// The timer of loss detection.
+    pub timer: Timer,
+    /// When the next packet counts as lost by its age.
+    loss_time: Option<Time>,
+    /// Probe timeouts since the last packet was newly acknowledged.
+    pto_count: u32,
+    /// When a packet left last.
+    last_sent: Time,
+    /// Its pacing clock.
+    pub pacer: Pacer,
+    ecn: Validation,
+    /// Start of the recovery period: losses of packets sent until then reduce nothing, their ACKs let nothing grow.
+    recovery_start: Option<Time>,
+    /// When the state of recovery began, which packets sent later end.
+    state_since: Time,
+    /// When packets were last found lost: their data leaves again from then on.
+    lost_at: Time,
+    /// The window held it back when it last sent.
+    held_back: bool,
+    app_limited_until: u64,
+    /// Start of the send interval and of the ACK interval of rate samples.
+    first_tx: Micros,
+    delivered_at: Micros,
+    totals: Totals,
+}
+
+impl Sender {
+    /// A sender of a connection whose handshake is over. It sends nothing before [`Sender::send`] is called.
+    pub fn new(init: &SenderInit, config: &Config) -> Self {
+        let mark = match (init.needs.ecn, init.ecn) {
+            (Ecn::Scalable, _) => Mark::Ect1,
+            (Ecn::PerPacket, _) | (_, true) => Mark::Ect0,
+            _ => Mark::NotEct,
+        };
+        Self {
+            cc: None,
+            control: Control::initial(config.initial_window),
+            view: View { mss: u32::from(config.datagram), ..View::INITIAL },
+            needs: init.needs,
+            flight: Flight::new(init.needs.rate),
+            bytes_in_flight: 0,
+            next: 0,
+            end: init.bytes.unwrap_or(u64::MAX),
+            acked: Ranges::default(),
+            lost: Ranges::default(),
+            lost_packets: VecDeque::new(),
+            rtt: RttEstimator::new(config),
+            timer: Timer::OFF,
+            loss_time: None,
+            pto_count: 0,
+            last_sent: Time::ZERO,
+            pacer: Pacer::new(init.needs.pacing || config.settings.pacing),
+            ecn: Validation::new(mark),
+            recovery_start: None,
+            state_since: Time::ZERO,
+            lost_at: Time::ZERO,
+            held_back: false,
+            app_limited_until: 0,
+            first_tx: Micros(0),
+            delivered_at: Micros(0),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Puts the algorithm in place. `rtt` is the RTT of the handshake, where there was one.
+    pub fn adopt(&mut self, cc: Box<dyn DynCongestionControl>, rtt: Option<Time>, now: Time, config: &Config) {
+        self.view.now = now;
+        if let Some(rtt) = rtt {
+            self.take_rtt(rtt, Time::ZERO, now, config);
+        }
+        (self.first_tx, self.delivered_at) = (Micros::of(now), Micros::of(now));
+        self.cc = Some(cc);
+        self.tell(StateEvent::Start);
+    }
+
+    /// The application has `bytes` more to send.
+    pub const fn write(&mut self, bytes: u64) {
+        self.end = self.end.saturating_add(bytes);
+    }
+
+    /// No new data from now on; lost data is still sent again.
+    pub fn stop(&mut self) {
+        self.end = self.end.min(self.next);
+    }
+
+    /// True once all there is to send was acknowledged.
+    pub fn done(&self) -> bool {
+        self.acked.first_missing(0) >= self.end
+    }
+
+    /// The algorithm's view of the connection.
+    pub const fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Packets sent, acknowledged, in flight, and found lost and not acknowledged since.
+    pub fn packets(&self) -> (u64, u64, u32, u64) {
+        let acknowledged = self.view.delivered + self.totals.spurious;
+        (self.view.snd_nxt, acknowledged, self.view.in_flight, self.view.lost - self.totals.spurious)
+    }
+
+    /// Bytes of the packets in flight.
+    pub const fn bytes_in_flight(&self) -> u64 {
+        self.bytes_in_flight
+    }
+
+    /// Smoothed RTT; none before the first sample.
+    pub const fn srtt(&self) -> Option<Time> {
+        if self.rtt.first_sample().is_some() { Some(self.rtt.smoothed()) } else { None }
+    }
+
+    /// Probe timeouts since a packet was newly acknowledged.
+    pub const fn pto_count(&self) -> u32 {
+        self.pto_count
+    }
+
+    /// State of loss recovery.
+    pub const fn state(&self) -> CaState {
+        self.view.ca
+    }
+
+    /// Counters since the start.
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// True while packets leave with an ECT codepoint.
+    pub const fn ecn_capable(&self) -> bool {
+        self.ecn.is_on()
+    }
+
+    /// Marks that the peer has reported.
+    pub const fn ecn_counts(&self) -> EcnCounts {
+        self.ecn.counts()
+    }
+}

@@ -1,0 +1,144 @@
+//! The pacer: a bucket of tokens that fills at the pacing rate and holds a burst.
+//!
+//! The bucket counts missing tokens in bits times 10^9, of which a rate in bits per second adds a whole number each
+//! nanosecond: nothing is lost to rounding.
+
+use super::{Record, Sender};
+use crate::config::Config;
+use knee_core::convert::count_u32;
+use knee_core::{Bytes, Rate, Time};
+
+/// Units of the bucket in a byte. A burst is at most 10,000 packets of 65,527 bytes, 5 * 10^18 units.
+const BYTE: u64 = 8_000_000_000;
+
+/// The pacing clock of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacer {
+    on: bool,
+    /// Units missing in the bucket at `at`.
+    missing: u64,
+    at: Time,
+    /// When it lets the next packet leave; `Time::MAX` where no packet waits for it.
+    pub due: Time,
+}
+
+impl Pacer {
+    /// A full bucket.
+    pub const fn new(on: bool) -> Self {
+        Self { on, missing: 0, at: Time::ZERO, due: Time::MAX }
+    }
+
+    fn refill(&mut self, now: Time, rate: Rate) {
+        let added = (now.saturating_sub(self.at)).as_nanos().saturating_mul(rate.as_bps());
+        (self.missing, self.at) = (self.missing.saturating_sub(added), now);
+    }
+
+    /// How many packets of `size` bytes may leave now, up to a record's, if the bucket holds `burst` bytes; if none,
+    /// since when they may.
+    fn allows(&mut self, now: Time, rate: Rate, size: u64, burst: u64) -> Result<u32, Time> {
+        self.refill(now, rate);
+        let (each, bucket) = (size * BYTE, burst * BYTE);
+        let count = bucket.saturating_sub(self.missing) / each;
+        if count > 0 {
+            return Ok(count_u32(count.min(u64::from(Record::MOST))));
+        }
+        let excess = self.missing.saturating_add(each) - bucket;
+        let wait = if rate == Rate::ZERO { u64::MAX } else { excess.div_ceil(rate.as_bps()) };
+        Err(now.saturating_add(Time::from_nanos(wait)))
+    }
+
+    /// `bytes` leave.
+    const fn take(&mut self, bytes: u64) {
+        self.missing = self.missing.saturating_add(bytes * BYTE);
+    }
+
+    /// Empties the bucket, which holds `burst` bytes.
+    fn drain(&mut self, now: Time, rate: Rate, burst: u64) {
+        self.refill(now, rate);
+        self.missing = self.missing.max(burst * BYTE);
+    }
+}
+
+impl Sender {
+    /// The pacing rate: the algorithm's, else a multiple of a window per RTT.
+    pub fn pacing_rate(&self, config: &Config) -> Rate {
+        //= RFC 9002, 7.7
+        //# rate = N * congestion_window / smoothed_rtt
+        let window = || Rate::over(Bytes(self.window(config)), self.rtt.smoothed());
+        self.control.pacing_rate.unwrap_or_else(|| config.pacing_gain.of_rate(window()))
+    }
+
+    /// Bytes that leave at once though they are paced.
+    fn burst(&self, config: &Config) -> u64 {
+        //= RFC 9002, 7.7
+        //# Senders SHOULD limit bursts to the initial congestion window; see Section 7.2.
+        u64::from(config.settings.burst.min(u32::from(self.control.max_burst)).max(1)) * u64::from(config.datagram)
+    }
+
+    /// How many packets of `size` bytes the pacer lets leave now. If none, its timer is set.
+    pub(super) fn paced(&mut self, size: u64, now: Time, config: &Config) -> u32 {
+        //= RFC 9002, 7.7
+        //# A sender SHOULD pace sending of all in-flight packets based on input from the congestion controller.
+        if !self.pacer.on {
+            return Record::MOST;
+        }
+        let rate = self.pacing_rate(config);
+        match self.pacer.allows(now, rate, size, self.burst(config)) {
+            Ok(count) => count,
+            Err(due) => {
+                (self.pacer.due, self.view.paced_until) = (due, due);
+                0
+            }
+        }
+    }
+
+    /// Books `bytes` that leave now, probes included. The bucket is refilled first where no packet asked for it.
+    pub(super) fn pace(&mut self, bytes: u64, now: Time, config: &Config) {
+        if self.pacer.on {
+            if self.pacer.at < now {
+                self.pacer.refill(now, self.pacing_rate(config));
+            }
+            self.pacer.take(bytes);
+        }
+    }
+
+    /// Empties the bucket: the next packet leaves a whole interval from now.
+    pub(super) fn drain_pacer(&mut self, now: Time, config: &Config) {
+        self.pacer.drain(now, self.pacing_rate(config), self.burst(config));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1.2 Mbit/s are a packet of 1,200 bytes every 8 ms.
+    #[test]
+    fn a_burst_leaves_at_once_and_then_a_packet_per_interval() {
+        let (rate, mut pacer) = (Rate::from_bps(1_200_000), Pacer::new(true));
+        let ms = Time::from_millis;
+        assert_eq!(pacer.allows(ms(100), rate, 1200, 12_000), Ok(10));
+        pacer.take(12_000);
+        assert_eq!(pacer.allows(ms(100), rate, 1200, 12_000), Err(ms(108)));
+        assert_eq!(pacer.allows(ms(108), rate, 1200, 12_000), Ok(1));
+        pacer.take(1200);
+        // 24 ms later three intervals have passed; after a second the bucket is full, and never fuller.
+        assert_eq!(pacer.allows(ms(132), rate, 1200, 12_000), Ok(3));
+        assert_eq!(pacer.allows(ms(1_000), rate, 1200, 12_000), Ok(10));
+        // The last, short packet of a transfer finds room for itself.
+        pacer.take(11_900);
+        assert_eq!(
+            (pacer.allows(ms(1_000), rate, 1200, 12_000), pacer.allows(ms(1_000), rate, 100, 12_000)),
+            (Err(ms(1_007) + Time::from_nanos(333_334)), Ok(1))
+        );
+        assert_eq!(pacer.allows(ms(2_000), Rate::MAX, 1200, 12_000), Ok(10));
+    }
+
+    #[test]
+    fn a_rate_of_zero_lets_one_burst_leave() {
+        let mut pacer = Pacer::new(true);
+        assert!(pacer.allows(Time::ZERO, Rate::ZERO, 1200, 1200).is_ok());
+        pacer.take(1200);
+        assert_eq!(pacer.allows(Time::from_secs(9), Rate::ZERO, 1200, 1200), Err(Time::MAX));
+    }
+}

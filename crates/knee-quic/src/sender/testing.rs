@@ -1,0 +1,43 @@
+//! Senders and frames for tests.
+
+use super::{Sender, SenderInit};
+use crate::config::{Config, Settings};
+use crate::frame::{AckFrame, EcnCounts};
+use crate::ranges::Range;
+use knee_cc::Init;
+use knee_core::{Params, Rng, Time};
+
+/// The settings after `change`.
+pub fn config(change: impl FnOnce(&mut Settings)) -> Config {
+    let mut settings = Settings::default();
+    change(&mut settings);
+    Config::new(&settings).unwrap()
+}
+
+/// A sender whose algorithm is in place from 0 on. `rtt`: that of a handshake.
+pub fn sender(cc: &str, init: SenderInit, rtt: Option<Time>, config: &Config) -> Sender {
+    let entry = knee_cc::find(cc).unwrap();
+    let mut sender = Sender::new(&SenderInit { needs: entry.needs, ..init }, config);
+    let init = Init {
+        now: Time::ZERO,
+        rtt: rtt.unwrap_or(config.settings.initial_rtt),
+        cwnd: config.initial_window,
+        mss: u32::from(config.datagram),
+        tick: Time::ZERO,
+        paced: entry.needs.pacing || config.settings.pacing,
+        accurate_ecn: true,
+        tso: false,
+        rng: Rng::stream(1, "cc"),
+    };
+    sender.adopt((entry.make)(&Params::defaults(entry.params), &init), rtt, Time::ZERO, config);
+    sender
+}
+
+/// A frame that acknowledges these packets.
+pub fn frame(ranges: &[Range], delay: Time, ecn: Option<EcnCounts>) -> AckFrame {
+    let mut frame = AckFrame { delay, ecn, ..AckFrame::default() };
+    for range in ranges {
+        frame.ranges.insert(range.0, range.1);
+    }
+    frame
+}
