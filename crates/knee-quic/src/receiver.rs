@@ -37,7 +37,7 @@ impl Arrival {
 }
 
 /// The receiving end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Receiver {
     /// Packets that arrived, from `floor` on.
     received: Ranges,
@@ -54,27 +54,12 @@ pub struct Receiver {
     /// The timer of a delayed ACK.
     pub delayed: Timer,
     counts: EcnCounts,
+    /// The packet before had a CE mark.
+    after_mark: bool,
     /// Bytes of the stream that arrived.
     data: Ranges,
     /// Packets that arrived twice, or too late to be told apart.
     duplicates: u64,
-}
-
-impl Default for Receiver {
-    fn default() -> Self {
-        Self {
-            received: Ranges::default(),
-            floor: 0,
-            largest_at: Time::ZERO,
-            largest_eliciting: 0,
-            reported: 0,
-            unacknowledged: 0,
-            delayed: Timer::OFF,
-            counts: EcnCounts::default(),
-            data: Ranges::default(),
-            duplicates: 0,
-        }
-    }
 }
 
 impl Receiver {
@@ -98,6 +83,7 @@ impl Receiver {
             Mark::Ect1 => self.counts.ect1 += 1,
             Mark::Ce => self.counts.ce += 1,
         }
+        let after_mark = std::mem::replace(&mut self.after_mark, packet.mark == Mark::Ce);
         self.bound(config);
         //= RFC 9000, 13.2.1
         //# An endpoint MUST NOT send a non-ack-eliciting packet in response to a non-ack-eliciting packet, even if
@@ -114,7 +100,7 @@ impl Receiver {
         //= RFC 9000, 13.2.1
         //# Similarly, packets marked with the ECN Congestion Experienced (CE) codepoint in the IP header SHOULD be
         //# acknowledged immediately, to reduce the peer's response time to congestion events.
-        let marked = packet.mark == Mark::Ce;
+        let marked = packet.mark == Mark::Ce && (config.settings.ack_every <= 2 || !after_mark);
         if enough || marked || self.out_of_order(number, expected, config) {
             return self.ack(now);
         }
@@ -131,7 +117,8 @@ impl Receiver {
     /// largest before.
     ///
     /// With a threshold above 1 that is the case once a packet is missing by as many, and the last ACK did not let the
-    /// sender find it lost (draft-ietf-quic-ack-frequency, "Response to Out-of-Order Packets").
+    /// sender find it lost, or if it let the sender find this one lost (draft-ietf-quic-ack-frequency, "Response to
+    /// Out-of-Order Packets").
     fn out_of_order(&self, number: u64, expected: u64, config: &Config) -> bool {
         let threshold = u64::from(config.settings.reordering);
         if threshold <= 1 {
@@ -143,7 +130,7 @@ impl Receiver {
         }
         let found = self.reported.saturating_sub(threshold).max(self.floor);
         let missing = self.received.first_missing(found);
-        missing.saturating_add(threshold) < self.largest_eliciting
+        missing.saturating_add(threshold) < self.largest_eliciting || number + threshold < self.reported
     }
 
     /// Forgets the lowest ranges where there are more than an ACK has.

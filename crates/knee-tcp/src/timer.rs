@@ -46,6 +46,12 @@ pub struct Timer {
     span: Time,
 }
 
+impl Default for Timer {
+    fn default() -> Self {
+        Self::OFF
+    }
+}
+
 impl Timer {
     /// A timer that is not set.
     pub const OFF: Self = Self { set_at: Time::MAX, span: Time::ZERO };

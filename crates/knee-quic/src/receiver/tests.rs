@@ -50,13 +50,28 @@ fn packets_out_of_order_and_marked_ones_are_acknowledged_at_once() {
     assert_eq!(ecn, Some(EcnCounts { ect0: 1, ect1: 0, ce: 1 }));
 }
 
-/// draft-ietf-quic-ack-frequency: with a threshold of 3, once one is missing by three; with 0 never.
+/// draft-ietf-quic-ack-frequency, "Examples", for thresholds of 3 and 5; with 0 none leaves for a gap.
 #[test]
 fn a_reordering_threshold_delays_what_a_gap_lets_leave() {
     let mut bench = Bench::new(|settings| (settings.ack_every, settings.reordering) = (100, 3));
-    assert_eq!(bench.answered(&[0, 1, 3, 4, 2, 5, 7, 8, 9, 10]), [9]);
+    assert_eq!(bench.answered(&[0, 1, 3, 4, 5, 8, 9, 10]), [5, 9, 10]);
+    assert_eq!(bench.answered(&[7, 2]), [7, 2], "the sender may have found them lost");
+    let mut bench = Bench::new(|settings| (settings.ack_every, settings.reordering) = (100, 5));
+    assert_eq!(bench.answered(&[0, 1, 3, 5, 6, 7, 8, 9]), [7, 9]);
     let mut bench = Bench::new(|settings| (settings.ack_every, settings.reordering) = (5, 0));
     assert_eq!(bench.answered(&[0, 3, 2, 9, 8, 20]), [8]);
+}
+
+/// draft-ietf-quic-ack-frequency: where ACKs are rarer than every second packet, the first mark in a row is told at
+/// once.
+#[test]
+fn a_row_of_marks_is_told_at_once_by_its_first_one_where_acks_are_rare() {
+    let marks = [Mark::Ect0, Mark::Ce, Mark::Ce, Mark::Ect0, Mark::Ce];
+    for (ack_every, answered) in [(10, [false, true, false, false, true]), (2, [false, true, true, false, true])] {
+        let mut bench = Bench::new(|settings| settings.ack_every = ack_every);
+        let mut numbers = 0..;
+        assert_eq!(marks.map(|mark| bench.at(0, numbers.next().unwrap(), mark).is_some()), answered);
+    }
 }
 
 /// 13.2.3: the lowest ranges are forgotten, and nothing below them is taken again.

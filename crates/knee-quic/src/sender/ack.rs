@@ -1,10 +1,9 @@
 //! The way of an ACK (RFC 9002, A.7).
 
-use super::flight::count;
 use super::{Outgoing, Sender, Violation};
 use crate::config::Config;
 use crate::frame::AckFrame;
-use knee_cc::{Ack, Control, DynCongestionControl, RateSample, Signal};
+use knee_cc::{Ack, RateSample, Signal};
 use knee_core::Time;
 use knee_core::convert::low_u32;
 use knee_tcp::sender::{Micros, RateStart};
@@ -29,18 +28,6 @@ struct Newly {
     /// How many of them left with an ECT codepoint.
     ect: u32,
     newest: Option<Newest>,
-}
-
-/// Facts of an ACK for the algorithm, beside the sender's own state.
-struct Details<'a> {
-    rtt: Option<Time>,
-    delivered: u32,
-    lost: u32,
-    prior_in_flight: u32,
-    prior_una: u64,
-    cwnd_limited: bool,
-    ece: bool,
-    rate: &'a RateSample,
 }
 
 impl Sender {
@@ -84,11 +71,13 @@ impl Sender {
         let rate = self.take_rate(&newest, now);
         self.end_recovery(newest.sent);
 
-        // Measure, losses, growth.
-        let delivered = newly.packets;
-        let details =
-            Details { rtt, delivered, lost: 0, prior_in_flight, prior_una, cwnd_limited, ece: marks > 0, rate: &rate };
-        self.tell_ack(&details, |cc, ack, control| cc.on_measure(ack, control));
+        // Measure, losses, growth. The algorithm sees the sender as it is at each of them.
+        let view = self.view;
+        let (acked, delivered, ece) = (newly.packets, newly.packets, marks > 0);
+        let (lost, part, rate) = (0, false, &rate);
+        let ack =
+            Ack { view: &view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate };
+        self.ask(|cc, _, control| cc.on_measure(&ack, control));
         let recovery_before = self.recovery_start;
         if marks > 0 {
             //= RFC 9002, 7.1
@@ -107,8 +96,9 @@ impl Sender {
         };
         let delivered = if self.needs.full_control { newly.packets } else { growing };
         if delivered > 0 {
-            let details = Details { delivered, lost: losses.packets, ..details };
-            self.tell_ack(&details, |cc, ack, control| cc.on_ack(ack, control));
+            let (view, lost) = (self.view, losses.packets);
+            let ack = Ack { view: &view, acked: delivered, delivered, lost, ..ack };
+            self.ask(|cc, _, control| cc.on_ack(&ack, control));
         }
         //= RFC 9002, 6.2.1
         //# The PTO backoff factor is reset when an acknowledgment is received, except in the following case.
@@ -119,18 +109,6 @@ impl Sender {
         self.set_timer(config);
         self.send(now, config, out);
         Ok(rtt)
-    }
-
-    /// Tells the algorithm of an ACK by `call`.
-    fn tell_ack(&mut self, details: &Details, call: impl FnOnce(&mut dyn DynCongestionControl, &Ack, &mut Control)) {
-        let &Details { rtt, delivered, lost, prior_in_flight, prior_una, cwnd_limited, ece, rate } = details;
-        self.ask(|cc, view, control| {
-            let acked = delivered;
-            let part = false;
-            let ack =
-                Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate };
-            call(cc, &ack, control);
-        });
     }
 
     /// Takes packets out of flight that the frame acknowledges.
@@ -149,7 +127,7 @@ impl Sender {
                     let (number, sent) = (run.first + u64::from(run.count) - 1, record.sent());
                     newly.newest = Some(Newest { number, sent, start: self.flight.start_of(place) });
                 }
-                let packets = count(bits);
+                let packets = bits.count_ones();
                 newly.packets += packets;
                 newly.after_recovery += if self.in_recovery(record.sent()) { 0 } else { packets };
                 newly.ect += if record.ect() { packets } else { 0 };

@@ -28,11 +28,6 @@ impl Validation {
         !matches!(self.mark, Mark::NotEct)
     }
 
-    /// The largest counts reported.
-    pub const fn counts(&self) -> EcnCounts {
-        self.counts
-    }
-
     /// `packets` leave.
     pub fn sent(&mut self, packets: u32) {
         if self.is_on() {
@@ -119,7 +114,7 @@ mod tests {
         let mut ecn = Validation::new(Mark::Ect1);
         ecn.sent(10);
         let taken = [(0, 1), (0, 2), (1, 2)].map(|(ect1, ce)| ecn.take(Some(&counts(0, ect1, ce)), 1, true));
-        assert_eq!((taken, ecn.counts()), ([1, 1, 0], counts(0, 1, 2)));
+        assert_eq!((taken, ecn.counts), ([1, 1, 0], counts(0, 1, 2)));
         assert_eq!(Validation::new(Mark::NotEct).take(Some(&counts(0, 0, 3)), 0, true), 0);
     }
 }

@@ -127,7 +127,7 @@ pub struct LostPacket {
 /// Records in the order of sending, each with the delivery state at its departure where rate samples are read.
 #[derive(Clone, Debug, Default)]
 pub struct Flight {
-    records: Ring<Record>,
+    pub(super) records: Ring<Record>,
     starts: Option<VecDeque<RateStart>>,
 }
 
@@ -189,27 +189,6 @@ impl Flight {
             }
         }
     }
-
-    /// Packets and bytes in flight, counted anew, for checks.
-    #[cfg(test)]
-    pub fn counted(&self, size: impl Fn(u16) -> u64) -> (u32, u64) {
-        self.records.iter().fold((0, 0), |(packets, bytes), (_, record)| {
-            let open = record.open.count_ones();
-            (packets + open, bytes + u64::from(open) * size(record.len))
-        })
-    }
-
-    /// The numbers of the packets in flight, for checks.
-    #[cfg(test)]
-    pub fn numbers(&self) -> Vec<u64> {
-        let open = |record: Record| (record.first()..record.end()).filter(move |n| record.open_in(*n, n + 1) != 0);
-        self.records.iter().flat_map(|(_, record)| open(*record)).collect()
-    }
-}
-
-/// Packets of a record that `bits` has, at most 64.
-pub const fn count(bits: u64) -> u32 {
-    bits.count_ones()
 }
 
 /// A length in bytes of data that is no longer than a packet's.

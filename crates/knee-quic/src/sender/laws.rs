@@ -1,6 +1,6 @@
 //! Laws of a sender, whatever packets and ACKs are lost, reordered, repeated or late.
 
-use super::testing::{config, frame, sender};
+use super::testing::{config, counted, frame, numbers, sender};
 use super::{Outgoing, Sender, SenderInit, Violation};
 use crate::config::Config;
 use crate::frame::{AckFrame, Mark};
@@ -116,7 +116,7 @@ impl Bench {
         let end = self.now + Time::from_nanos(source.log_uniform(29));
         for _ in 0..20 {
             let due = self.sender.timer.not_before().min(self.sender.pacer.due).min(self.receiver.delayed.not_before());
-            if due > end || self.sender.pto_count() > 20 {
+            if due > end || self.sender.pto_count > 20 {
                 break;
             }
             self.now = if late { end } else { due.max(self.now) };
@@ -163,9 +163,9 @@ impl Bench {
     fn conserves(&self) {
         let (sent, acknowledged, in_flight, lost) = self.sender.packets();
         assert_eq!((sent, sent), (self.next, acknowledged + u64::from(in_flight) + lost));
-        let counted = self.sender.flight.counted(|len| self.config.size(len));
+        let counted = counted(&self.sender, &self.config);
         assert_eq!(counted, (in_flight, self.sender.bytes_in_flight()));
-        let open = self.sender.flight.numbers();
+        let open = numbers(&self.sender);
         assert!(open.iter().all(|number| !self.acknowledged.contains(*number)), "in flight and acknowledged");
         let known: u64 = self.acknowledged.as_slice().iter().map(|range| range.1 - range.0).sum();
         // A loss is forgotten after a while: an acknowledgment that comes later does not count.

@@ -1,6 +1,6 @@
 //! Loss detection (RFC 9002, 6): packets that are lost by number or by time, persistent congestion, the probe timeout.
 
-use super::flight::{LostPacket, count};
+use super::flight::LostPacket;
 use super::{Outgoing, Sender};
 use crate::config::Config;
 use knee_core::Time;
@@ -89,7 +89,7 @@ impl Sender {
             }
             losses.persistent |= self.extend_row(row, run.first, run.first + u64::from(run.count), sent, config);
         }
-        let packets = count(bits);
+        let packets = bits.count_ones();
         losses.packets += packets;
         losses.newest_sent = Some(sent);
         self.bytes_in_flight -= u64::from(packets) * config.size(record.len());

@@ -26,17 +26,19 @@ mod pacer;
 mod reference;
 mod rtt;
 #[cfg(test)]
+mod seen;
+#[cfg(test)]
 mod testing;
 mod transmit;
 #[cfg(test)]
 mod worked;
 
 use crate::config::Config;
-use crate::frame::{EcnCounts, Mark};
+use crate::frame::Mark;
 use crate::ranges::Ranges;
 use ecn::Validation;
 use flight::{Flight, LostPacket, Record};
-use knee_cc::{CaState, Control, DynCongestionControl, Ecn, Needs, StateEvent, View};
+use knee_cc::{Control, DynCongestionControl, Ecn, Needs, StateEvent, View};
 use knee_core::Time;
 use knee_tcp::sender::Micros;
 use knee_tcp::timer::Timer;
@@ -246,16 +248,6 @@ impl Sender {
         if self.rtt.first_sample().is_some() { Some(self.rtt.smoothed()) } else { None }
     }
 
-    /// Probe timeouts since a packet was newly acknowledged.
-    pub const fn pto_count(&self) -> u32 {
-        self.pto_count
-    }
-
-    /// State of loss recovery.
-    pub const fn state(&self) -> CaState {
-        self.view.ca
-    }
-
     /// Counters since the start.
     pub const fn totals(&self) -> &Totals {
         &self.totals
@@ -264,10 +256,5 @@ impl Sender {
     /// True while packets leave with an ECT codepoint.
     pub const fn ecn_capable(&self) -> bool {
         self.ecn.is_on()
-    }
-
-    /// Marks that the peer has reported.
-    pub const fn ecn_counts(&self) -> EcnCounts {
-        self.ecn.counts()
     }
 }

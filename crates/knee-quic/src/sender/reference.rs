@@ -8,6 +8,7 @@
 
 use super::Sender;
 use super::laws::{Bench, Event};
+use super::testing::numbers;
 use crate::config::Config;
 use crate::frame::AckFrame;
 use knee_core::Time;
@@ -291,7 +292,7 @@ fn states(sender: &Sender, reference: &Reference) -> [String; 2] {
             (window, s.bytes_in_flight, s.recovery_start, s.pto_count, s.timer.not_before(), s.view.lost),
             rtt,
             s.loss_time,
-            s.flight.numbers()
+            numbers(s)
         ),
         format!(
             "{:?} {:?} {:?} {:?}",

@@ -1,6 +1,6 @@
 //! Senders and frames for tests.
 
-use super::{Sender, SenderInit};
+use super::{Record, Sender, SenderInit};
 use crate::config::{Config, Settings};
 use crate::frame::{AckFrame, EcnCounts};
 use crate::ranges::Range;
@@ -40,4 +40,18 @@ pub fn frame(ranges: &[Range], delay: Time, ecn: Option<EcnCounts>) -> AckFrame 
         frame.ranges.insert(range.0, range.1);
     }
     frame
+}
+
+/// Packets and bytes in flight, counted anew.
+pub fn counted(sender: &Sender, config: &Config) -> (u32, u64) {
+    sender.flight.records.iter().fold((0, 0), |(packets, bytes), (_, record)| {
+        let open = record.open_in(0, u64::MAX).count_ones();
+        (packets + open, bytes + u64::from(open) * config.size(record.len()))
+    })
+}
+
+/// The numbers of the packets in flight.
+pub fn numbers(sender: &Sender) -> Vec<u64> {
+    let open = |record: Record| (record.first()..record.end()).filter(move |n| record.open_in(*n, n + 1) != 0);
+    sender.flight.records.iter().flat_map(|(_, record)| open(*record)).collect()
 }

@@ -124,7 +124,7 @@ fn packets_are_lost_three_numbers_below_the_largest_acknowledged() {
     assert_eq!(bench.ack(100_000, &[(3, 4)]), []);
     assert_eq!((bench.sender.control.cwnd, bench.sender.control.ssthresh), (5, 5));
     assert_eq!((bench.sender.packets(), bench.due()), ((10, 1, 8, 1), 112_500));
-    assert_eq!(bench.sender.state(), CaState::Recovery);
+    assert_eq!(bench.sender.view.ca, CaState::Recovery);
     // 4 makes 1 lost, 5 makes 2 lost: 3 and 4 of 10 are in flight below. No further reduction in the period.
     assert_eq!(bench.ack(101_000, &[(3, 5)]), []);
     assert_eq!(bench.ack(102_000, &[(3, 6)]), [(10, 1, 0, true)], "lost data first, with a new number");
@@ -133,7 +133,7 @@ fn packets_are_lost_three_numbers_below_the_largest_acknowledged() {
     assert_eq!(bench.ack(103_000, &[(3, 10)]), [(11, 2, 1, true), (13, 2, 10, false)]);
     // B.5: packet 10 was sent at 102 ms, after the period began at 100 ms, and lets the window grow.
     bench.ack(203_000, &[(3, 11)]);
-    assert_eq!((bench.sender.state(), bench.sender.control.cwnd_cnt), (CaState::Open, 1));
+    assert_eq!((bench.sender.view.ca, bench.sender.control.cwnd_cnt), (CaState::Open, 1));
 }
 
 /// A.8 to A.10: with no packet sent later the loss is found by time. SRTT = 100 ms, 9/8 of it 112.5 ms.
@@ -174,7 +174,7 @@ fn probe_timeouts_double() {
     // An ACK ends the backoff. Packet 3 is the largest: RTT = 100 ms; 0 is lost by number, 1 and 2 by time, but their
     // data has arrived.
     assert_eq!(bench.ack(7_268_000, &[(3, 4)]), []);
-    assert_eq!((bench.sender.pto_count(), bench.sender.packets(), bench.sender.done()), (0, (4, 1, 0, 3), true));
+    assert_eq!((bench.sender.pto_count, bench.sender.packets(), bench.sender.done()), (0, (4, 1, 0, 3), true));
     assert_eq!(bench.sender.timer, knee_tcp::timer::Timer::OFF);
 }
 
@@ -279,7 +279,7 @@ fn a_reported_mark_halves_the_window() {
         sender.on_ack(&frame(&[(0, to)], Time::ZERO, ecn), Time::from_millis(ms), &config, &mut out).unwrap();
         assert_eq!(sender.control.cwnd, cwnd);
     }
-    assert_eq!((sender.state(), sender.view.delivered_ce, sender.ecn_capable()), (CaState::Cwr, 3, true));
+    assert_eq!((sender.view.ca, sender.view.delivered_ce, sender.ecn_capable()), (CaState::Cwr, 3, true));
     // RFC 9000, 13.4.2.1: counts that are missing end it.
     sender.on_ack(&frame(&[(0, 6)], Time::ZERO, None), Time::from_millis(103), &config, &mut out).unwrap();
     assert!(!sender.ecn_capable());
