@@ -336,11 +336,11 @@ CLAIMS: dict[str, dict[str, Check]] = {
             near(flow("l4s-home", "Prague, down")["goodput_mbps"], 25)
             and near(flow("l4s-home", "CUBIC, down")["goodput_mbps"], 13)
         ),
-        "CUBIC's packets wait for 17 ms in the classic queue, and its mean RTT is 15 ms longer than Prague's; Prague's "
+        "CUBIC's packets wait for 18 ms in the classic queue, and its mean RTT is 16 ms longer than Prague's; Prague's "
         "wait for 0.3 ms there, and for 3.4 ms in the upload, most of it for grants.": lambda: (
-            near(flow("l4s-home", "CUBIC, down")["queue_delay_mean_ms"], 17)
+            near(flow("l4s-home", "CUBIC, down")["queue_delay_mean_ms"], 18)
             and near(
-                flow("l4s-home", "CUBIC, down")["rtt_mean_ms"] - flow("l4s-home", "Prague, down")["rtt_mean_ms"], 15
+                flow("l4s-home", "CUBIC, down")["rtt_mean_ms"] - flow("l4s-home", "Prague, down")["rtt_mean_ms"], 16
             )
             and near(flow("l4s-home", "Prague, down")["queue_delay_mean_ms"], 0.3, 1)
             and near(flow("l4s-home", "Prague, up")["queue_delay_mean_ms"], 3.4, 1)

@@ -492,7 +492,10 @@ impl CongestionControl for PyCongestionControl {
 
     fn on_undo(&mut self, undo: &Undo, control: &mut Control) {
         if !self.undoes {
-            control.cwnd = control.cwnd.max(undo.prior_cwnd);
+            // The base class: max(control.cwnd, prior_cwnd), of windows with their fractions.
+            if undo.prior_cwnd > control.cwnd {
+                (control.cwnd, self.beyond) = (undo.prior_cwnd, 0.0);
+            }
             return;
         }
         self.ask(undo.view, control, |object, shared| {

@@ -133,7 +133,8 @@ impl<'a> Flow<'a> {
 
     /// RFC 9293, 3.5, Fig. 6: the answer to a SYN is acknowledged, once, before data leaves.
     fn on_third(&mut self, at: Time, packet: &Packet) {
-        assert_eq!((packet.size, packet.flags), (ACK_SIZE, Packet::SYN));
+        // Linux's tcp_ecn_send: pure ACKs are ECN-capable where the algorithm needs ECN.
+        assert_eq!((packet.size, packet.flags), (ACK_SIZE, Packet::SYN | self.handshake));
         assert_eq!((self.established, self.first_sent.len(), self.third), (Some(at), 0, None));
         self.third = Some(at);
     }

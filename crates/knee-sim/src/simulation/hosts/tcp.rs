@@ -209,7 +209,7 @@ impl HostPair<'_, TcpEnds> {
         }
         let Payload::Ack { tsecr, .. } = answer else { panic!("no answer to a SYN: {answer:?}") };
         let rtt = self.ends.sender.answer_to_syn(self.record.syn_at, tsecr, at.now);
-        self.send_handshake(ACK_SIZE, 0, at, out);
+        self.send_handshake(ACK_SIZE, self.ends.sender.ecn.of_acks(), at, out);
         self.open(rtt, at, out);
     }
 
