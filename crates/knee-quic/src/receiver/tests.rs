@@ -39,6 +39,17 @@ fn every_second_packet_is_acknowledged_at_once_and_a_single_one_after_25_ms() {
     assert_eq!((bench.0.on_timer(Time::from_secs(9)), bench.0.in_order()), (None, 300));
 }
 
+/// 13.2.5: from the arrival of the largest packet; 13.2.1: within 25 ms of the first one that waits.
+#[test]
+fn the_delay_is_that_of_the_largest_packet_and_the_timer_that_of_the_first() {
+    let mut bench = Bench::new(|settings| (settings.ack_every, settings.reordering) = (3, 0));
+    assert_eq!([bench.at(1_000, 0, Mark::NotEct), bench.at(2_000, 2, Mark::NotEct)], [None, None]);
+    assert_eq!(bench.0.delayed.not_before(), Time::from_micros(26_000));
+    let packet = Arrival { number: 1, offset: 100, len: 100, eliciting: true, mark: Mark::NotEct };
+    let ack = bench.0.on_packet(&packet, Time::from_micros(6_000), &bench.1).unwrap();
+    assert_eq!((ack.ranges.as_slice(), ack.delay), (&[(0, 3)][..], Time::from_millis(4)));
+}
+
 /// 13.2.1: less than another one, or beyond a gap.
 #[test]
 fn packets_out_of_order_and_marked_ones_are_acknowledged_at_once() {

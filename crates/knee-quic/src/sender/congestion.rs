@@ -28,7 +28,7 @@ impl Sender {
     }
 
     fn enter(&mut self, state: CaState) {
-        if self.view.ca != state || state == CaState::Loss {
+        if self.view.ca != state {
             self.view.ca = state;
             self.tell(StateEvent::Entered(state));
         }

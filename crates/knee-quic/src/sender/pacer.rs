@@ -111,6 +111,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::{SenderInit, testing};
 
     /// 1.2 Mbit/s are a packet of 1,200 bytes every 8 ms.
     #[test]
@@ -132,6 +133,17 @@ mod tests {
             (Err(ms(1_007) + Time::from_nanos(333_334)), Ok(1))
         );
         assert_eq!(pacer.allows(ms(2_000), Rate::MAX, 1200, 12_000), Ok(10));
+    }
+
+    /// Probes ask no pacer, and empty its bucket all the same.
+    #[test]
+    fn packets_that_did_not_ask_for_it_are_paced_after() {
+        let config = Config::default();
+        let mut sender = testing::sender("reno", SenderInit::default(), None, &config);
+        let now = Time::from_secs(10);
+        sender.pace(12_000, now, &config);
+        assert_eq!(sender.paced(1200, now, &config), 0);
+        assert_eq!(sender.paced(1200, Time::from_secs(20), &config), 10);
     }
 
     #[test]

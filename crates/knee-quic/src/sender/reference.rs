@@ -11,6 +11,7 @@ use super::laws::{Bench, Event};
 use super::testing::numbers;
 use crate::config::Config;
 use crate::frame::AckFrame;
+use knee_cc::INFINITE_SSTHRESH;
 use knee_core::Time;
 use knee_core::testing::Source;
 use proptest::prelude::*;
@@ -284,6 +285,8 @@ fn states(sender: &Sender, reference: &Reference) -> [String; 2] {
     let timer = r.loss_detection_timer.unwrap_or(Time::MAX);
     let recovery = r.congestion_recovery_start_time;
     let window = u64::from(s.control.cwnd.max(r.config.settings.min_window));
+    // Reno's threshold is no less than two packets.
+    let ssthresh = if r.ssthresh == u64::MAX { INFINITE_SSTHRESH } else { (r.ssthresh / mds).max(2) as u32 };
     let rtt = (s.rtt.smoothed(), s.rtt.least(), s.rtt.pto(&r.config));
     let pto = r.smoothed_rtt + (r.rttvar * 4).max(r.config.settings.granularity) + r.config.settings.max_ack_delay;
     [
@@ -291,14 +294,14 @@ fn states(sender: &Sender, reference: &Reference) -> [String; 2] {
             "{:?} {:?} {:?} {:?}",
             (window, s.bytes_in_flight, s.recovery_start, s.pto_count, s.timer.not_before(), s.view.lost),
             rtt,
-            s.loss_time,
+            (s.loss_time, s.control.ssthresh),
             numbers(s)
         ),
         format!(
             "{:?} {:?} {:?} {:?}",
             (r.congestion_window / mds, r.bytes_in_flight, recovery, r.pto_count, timer, r.lost.len()),
             (r.smoothed_rtt, least, pto),
-            r.loss_time,
+            (r.loss_time, ssthresh),
             r.sent_packets.keys().collect::<Vec<_>>()
         ),
     ]

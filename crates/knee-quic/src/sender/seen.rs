@@ -224,6 +224,32 @@ fn persistent_congestion_is_a_timeout_that_a_later_packet_ends() {
     assert_eq!(bench.ack(1_250, &[(0, 1), (3, 7)], 0)[..2], ["ReductionDone", "Open, cwnd 4"]);
 }
 
+/// B.8: OnCongestionEvent does nothing in a recovery period, so the threshold stays, and the window falls all the same.
+/// RTT = 100 ms five times: 3 * (100 + 4 * 15.8) = 490 ms. Packets 4 and 5 left 590 ms apart, and a late timer finds
+/// both.
+#[test]
+fn persistent_congestion_in_a_recovery_period_leaves_the_threshold() {
+    let mut bench = Bench::new(Needs::NONE, Some(0), |settings| {
+        (settings.packet_threshold, settings.time_threshold) = (1_000, 8.0);
+        settings.max_ack_delay = Time::ZERO;
+    });
+    let write = |bench: &mut Bench, ms| {
+        bench.sender.write(FULL);
+        bench.send(ms);
+    };
+    for number in 0..4 {
+        write(&mut bench, number * 110);
+        bench.ack(number * 110 + 100, &[(0, number + 1)], 0);
+    }
+    for ms in [500, 1_090, 1_100] {
+        write(&mut bench, ms);
+    }
+    assert_eq!(bench.ack(1_200, &[(0, 4), (6, 7)], 1)[1..], ["Ecn", "Cwr, cwnd 14"]);
+    bench.sender.on_timer(Time::from_millis(1_950), &bench.config, &mut Vec::new());
+    assert_eq!(bench.log(), ["Timeout", "Loss, cwnd 2", "Restart"]);
+    assert_eq!((bench.sender.control.ssthresh, bench.sender.totals().persistent), (7, 1));
+}
+
 /// Two packets of ten in 100 ms; then ten more in the 100 ms after, as packet 11 took along what there was at 100 ms.
 #[test]
 fn a_rate_sample_spans_from_the_departure_of_the_newest_packet() {

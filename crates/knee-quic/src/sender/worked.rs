@@ -167,6 +167,8 @@ fn the_time_threshold_follows_the_larger_rtt_and_the_granularity() {
 fn probe_timeouts_double() {
     let mut bench = Bench::new(Some(1));
     bench.send(0);
+    bench.sender.on_timer(Time::from_micros(1_023_999), &bench.config, &mut Vec::new());
+    assert_eq!(bench.sender.totals().timeouts, 0, "not before its time");
     assert_eq!(bench.fire(), (1_024_000, vec![(1, 1, 0, true)]));
     assert_eq!(bench.fire(), (3_072_000, vec![(2, 1, 0, true)]));
     assert_eq!(bench.fire(), (7_168_000, vec![(3, 1, 0, true)]));
@@ -315,6 +317,17 @@ fn an_application_that_writes_little_leaves_the_window_as_it_is() {
     bench.send(0);
     bench.ack(100_000, &[(0, 2)]);
     assert_eq!((bench.sender.control.cwnd, bench.sender.view().app_limited), (12, false));
+}
+
+#[test]
+fn a_flow_that_is_stopped_repairs_what_was_sent_and_is_done() {
+    let mut bench = Bench::new(None);
+    bench.send(0);
+    bench.sender.stop();
+    assert_eq!(bench.ack(100_000, &[(1, 10)]), [(10, 1, 0, true)]);
+    assert!(!bench.sender.done());
+    assert_eq!(bench.ack(200_000, &[(1, 11)]), []);
+    assert!(bench.sender.done());
 }
 
 /// 7.7 with N = 1.25: ten packets at once, then one in 100 ms / 12.5 = 8 ms. The pacer does not limit the application.
