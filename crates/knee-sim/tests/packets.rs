@@ -133,8 +133,9 @@ impl<'a> Flow<'a> {
 
     /// RFC 9293, 3.5, Fig. 6: the answer to a SYN is acknowledged, once, before data leaves.
     fn on_third(&mut self, at: Time, packet: &Packet) {
-        // Linux's tcp_ecn_send: pure ACKs are ECN-capable where the algorithm needs ECN.
-        assert_eq!((packet.size, packet.flags), (ACK_SIZE, Packet::SYN | self.handshake));
+        // Linux's tcp_ecn_send: pure ACKs are ECN-capable where feedback is accurate or the algorithm needs ECN.
+        let codepoint = if self.accurate { self.codepoint } else { self.handshake };
+        assert_eq!((packet.size, packet.flags), (ACK_SIZE, Packet::SYN | codepoint));
         assert_eq!((self.established, self.first_sent.len(), self.third), (Some(at), 0, None));
         self.third = Some(at);
     }
