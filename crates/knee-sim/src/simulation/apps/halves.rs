@@ -130,14 +130,12 @@ impl Apps {
         hosts: &Hosts,
     ) -> Option<(u32, Reply)> {
         let Half { flow, conn, away, .. } = *self.half(i)?;
-        let carried = &mut self.connection(flow, conn)?.carried[usize::from(away)];
         let Payload::Data { seq, .. } = packet.payload else { return None };
+        let segment = seq.near(hosts.tcp_ends(i).receiver.in_order());
+        let carried = &mut self.connection(flow, conn)?.carried[usize::from(away)];
         let mut newest = None;
-        while let Some((first, ack)) = carried.front().copied()
-            && seq.near(hosts.tcp_ends(i).receiver.in_order()) >= first
-        {
+        while let Some((_, ack)) = pop_if(carried, |(first, _)| *first <= segment) {
             newest = Some(ack);
-            carried.pop_front();
         }
         Some((self.other_half(i)?, newest?))
     }
@@ -289,10 +287,11 @@ impl Apps {
         let connection = self.connection(flow, conn)?;
         let (away, back) = (connection.away, connection.back.filter(|half| *half != connection.away));
         let Around { now, order, .. } = *around;
-        let acknowledged = back.filter(|back| {
-            let at = At { now, path: &around.network.flow_paths[*back as usize], order };
-            around.hosts.pair(*back).tcp().acknowledge_now(at, around.out)
-        });
+        let mut acknowledged = None;
+        if let Some(back) = back {
+            let at = At { now, path: &around.network.flow_paths[back as usize], order };
+            acknowledged = around.hosts.pair(back).tcp().acknowledge_now(at, around.out).then_some(back);
+        }
         for half in [Some(away), back].into_iter().flatten() {
             if let Some(half) = self.half_mut(half) {
                 half.closed_at = now;
