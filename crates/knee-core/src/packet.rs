@@ -61,6 +61,23 @@ pub enum Payload {
         /// Segments in its blocks. 0: they do not tell all that is held beyond `next`, or tell of a duplicate.
         sacked: u16,
     },
+    /// A packet of QUIC with data of one stream.
+    Stream {
+        /// Its packet number.
+        number: Seq,
+        /// Place of its data in the stream.
+        offset: Seq,
+        /// Bytes of data; 0: a PING.
+        len: u16,
+    },
+    /// A packet of QUIC with an ACK frame that has one range, from the first packet on, and no counts of marks. Others
+    /// are [`Payload::Stored`].
+    QuicAck {
+        /// The number after the largest acknowledged.
+        next: Seq,
+        /// How long that one waited, in units of 8 us.
+        delay: u32,
+    },
     /// Contents that the ends of the flow, or the switch, keep under this key: a datagram, a packet's bytes.
     Stored(u32),
 }
@@ -125,7 +142,7 @@ impl Payload {
     pub const fn stored(&self) -> Option<u32> {
         match self {
             Self::Stored(key) | Self::Sack { key, .. } => Some(*key),
-            Self::Data { .. } | Self::Ack { .. } => None,
+            Self::Data { .. } | Self::Ack { .. } | Self::Stream { .. } | Self::QuicAck { .. } => None,
         }
     }
 
@@ -195,12 +212,17 @@ impl Packet {
         self.flags & flag != 0
     }
 
-    /// The packet `k` places behind this one in a burst of segments, which follow each other.
+    /// The packet `k` places behind this one in a burst, whose data follow each other.
     #[inline]
     #[must_use]
     pub const fn behind(mut self, k: u32) -> Self {
-        if let Payload::Data { seq, .. } = &mut self.payload {
-            *seq = seq.plus(k);
+        match &mut self.payload {
+            Payload::Data { seq, .. } => *seq = seq.plus(k),
+            Payload::Stream { number, offset, len } => {
+                *number = number.plus(k);
+                *offset = offset.plus(k.wrapping_mul(*len as u32));
+            }
+            _ => {}
         }
         self
     }
@@ -282,10 +304,16 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_behind_another_in_a_burst_differs_by_its_segment() {
+    fn a_packet_behind_another_in_a_burst_differs_by_its_number_and_its_data() {
         let first = Packet { flow: 3, size: MTU, payload: Payload::segment(7), ..Packet::default() };
         assert_eq!(first.behind(0), first);
         assert_eq!(first.behind(2), Packet { payload: Payload::segment(9), ..first });
+        let stream = |number, offset| {
+            let (number, offset) = (Seq::new(number), Seq::new(offset));
+            Payload::Stream { number, offset, len: 1400 }
+        };
+        let first = Packet { payload: stream((1 << 32) - 1, (1 << 32) - 1400), ..first };
+        assert_eq!(first.behind(2), Packet { payload: stream((1 << 32) + 1, (1 << 32) + 1400), ..first });
     }
 
     #[test]

@@ -96,6 +96,8 @@ impl Default for TcpSpec {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuicSpec {
+    /// What is at the ends of connections under knee's algorithms.
+    pub endpoints: QuicEndpoints,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
@@ -115,6 +117,7 @@ pub struct QuicSpec {
 impl Default for QuicSpec {
     fn default() -> Self {
         Self {
+            endpoints: QuicEndpoints::Quinn,
             receive_window: None,
             stream_receive_window: None,
             initial_mtu: 1200,
@@ -124,6 +127,16 @@ impl Default for QuicSpec {
             datagram_buffer: 1 << 20,
         }
     }
+}
+
+/// What is at the ends of QUIC connections under knee's algorithms.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum QuicEndpoints {
+    /// quinn's state machines.
+    Quinn,
+    /// A sender and a receiver packet by packet, for endless flows and single transfers.
+    Knee,
 }
 
 /// A link with its queue.

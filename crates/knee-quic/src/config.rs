@@ -13,8 +13,8 @@ params! {
         /// payload of a full UDP datagram, bytes
         datagram: u32 = 1200, in 1200..=65_527, from "RFC 9000, 14: at least 1200; 18.2: at most 65527";
         /// bytes of a datagram that carry no data: QUIC's header, the tag of its encryption, the head of a STREAM frame
-        headers: u32 = 37, in 20..=100,
-            from "RFC 9000, 17.3.1 and 19.8: 13 with an ID of 8 bytes and a number of 4; RFC 9001, 5.3: 16; 8";
+        headers: u32 = 33, in 20..=100,
+            from "RFC 9000, 17.3.1 and 19.8: 11 with an ID of 8 bytes and a number of 2; RFC 9001, 5.3: 16; 6";
         /// initial window, packets
         initial_window: u32 = 10, in 1..=10_000, from "RFC 9002, 7.2";
         /// bytes that limit the initial window, unless two packets are more

@@ -34,7 +34,7 @@ pub mod receiver;
 pub mod sender;
 
 pub use config::{Config, Settings};
-pub use frame::{AckFrame, EcnCounts, Mark};
+pub use frame::{AckFrame, DELAY_UNIT, EcnCounts, Mark};
 pub use ranges::{Range, Ranges};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Outgoing, Sender, SenderInit, Violation};

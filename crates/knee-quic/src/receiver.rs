@@ -7,11 +7,12 @@
 
 use crate::config::Config;
 use crate::frame::{AckFrame, DELAY_UNIT, EcnCounts, Mark};
-use crate::ranges::Ranges;
+use crate::ranges::{Range, Ranges};
 use crate::sender::Outgoing;
 use knee_core::Time;
 use knee_core::convert::saturating_index;
 use knee_tcp::timer::Timer;
+use std::sync::Arc;
 
 /// A packet that arrives.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,9 @@ impl Arrival {
 pub struct Receiver {
     /// Packets that arrived, from `floor` on.
     received: Ranges,
+    /// Their ranges but the last, as ACKs share them, and whether they have changed since.
+    below: Option<Arc<[Range]>>,
+    stale: bool,
     /// Packets below this number are no longer told apart, and discarded.
     floor: u64,
     /// When the largest packet arrived.
@@ -56,8 +60,9 @@ pub struct Receiver {
     counts: EcnCounts,
     /// The packet before had a CE mark.
     after_mark: bool,
-    /// Bytes of the stream that arrived.
+    /// Bytes of the stream that arrived, and how many they are.
     data: Ranges,
+    delivered: u64,
     /// Packets that arrived twice, or too late to be told apart.
     duplicates: u64,
 }
@@ -69,6 +74,7 @@ impl Receiver {
         //= RFC 9000, 12.3
         //# A receiver MUST discard a newly unprotected packet unless it is certain that it has not processed another
         //# packet with the same packet number from the same packet number space.
+        let follows = number == self.expected();
         if number < self.floor || self.received.insert(number, number + 1) == 0 {
             self.duplicates += 1;
             return None;
@@ -76,7 +82,7 @@ impl Receiver {
         if self.received.last() == Some(number) {
             self.largest_at = now;
         }
-        self.data.insert(packet.offset, packet.offset + u64::from(packet.len));
+        self.delivered += self.data.insert(packet.offset, packet.offset + u64::from(packet.len));
         match packet.mark {
             Mark::NotEct => {}
             Mark::Ect0 => self.counts.ect0 += 1,
@@ -84,7 +90,10 @@ impl Receiver {
             Mark::Ce => self.counts.ce += 1,
         }
         let after_mark = std::mem::replace(&mut self.after_mark, packet.mark == Mark::Ce);
-        self.bound(config);
+        if !follows {
+            self.stale = true;
+            self.bound(config);
+        }
         //= RFC 9000, 13.2.1
         //# An endpoint MUST NOT send a non-ack-eliciting packet in response to a non-ack-eliciting packet, even if
         //# there are packet gaps that precede the received packet.
@@ -157,7 +166,11 @@ impl Receiver {
     /// An ACK of all that arrived, which leaves now; none before the first packet.
     pub fn ack(&mut self, now: Time) -> Option<AckFrame> {
         self.delayed = Timer::OFF;
-        let largest = self.received.last()?;
+        let (&top, below) = self.received.as_slice().split_last()?;
+        let largest = top.1 - 1;
+        if std::mem::take(&mut self.stale) {
+            self.below = (!below.is_empty()).then(|| below.into());
+        }
         self.reported = largest + 1;
         //= RFC 9000, 13.2.1
         //# Since packets containing only ACK frames are not congestion controlled, an endpoint MUST NOT send more than
@@ -176,12 +189,22 @@ impl Receiver {
         //# measured delay.
         //= RFC 9000, 13.2.3
         //# A receiver SHOULD include an ACK Range containing the largest received packet number in every ACK frame.
-        Some(AckFrame { ranges: self.received.clone(), delay, ecn })
+        Some(AckFrame { top, below: self.below.clone(), delay, ecn })
     }
 
     /// Bytes of the stream that arrived in order.
     pub fn in_order(&self) -> u64 {
         self.data.first_missing(0)
+    }
+
+    /// Bytes of the stream that arrived, in any order; each counts once.
+    pub const fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The number after the largest packet that arrived.
+    pub fn expected(&self) -> u64 {
+        self.received.last().map_or(0, |last| last + 1)
     }
 
     /// Packets that arrived twice, or below the ranges that are remembered.

@@ -1,4 +1,4 @@
-//! Flows over QUIC: each end acts on what comes to it and on its own timers.
+//! Flows over QUIC, quinn's and knee's own endpoints alike: each end acts on what comes to it and on its own timers.
 
 use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
@@ -8,6 +8,22 @@ use knee_sim::{Output, Simulation, Spec, Tap};
 use knee_tcp::sender::AckInfo;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
+
+/// What may be at the ends.
+const ENDPOINTS: [&str; 2] = ["quinn", "knee"];
+
+/// A specification whose only flow goes over QUIC, with these ends.
+fn over(endpoints: &str, duration: u64, link: Value, mut flow: Value) -> Value {
+    flow["transport"] = json!("quic");
+    let mut spec = spec(duration, &[link], &[flow]);
+    spec["quic"] = json!({"endpoints": endpoints});
+    spec
+}
+
+/// 20 Mbit/s that buffer a bandwidth-delay product of 40 ms.
+fn usual() -> Value {
+    link(20_000_000, &json!({"packets": 66}))
+}
 
 /// Packets that a sender sends and gets: the time, true if it is sent, its size and its flags.
 type Seen = Arc<Mutex<Vec<(Time, bool, u16, u8)>>>;
@@ -35,31 +51,28 @@ fn seen(spec: &Value) -> Vec<(Time, bool, u16, u8)> {
 /// A sender cannot know on which way its packets and their ACKs spend the round trip.
 #[test]
 fn a_sender_does_the_same_whichever_way_the_delay_is_on() {
-    for cc in ["reno", "cubic", "bbr", "lola"] {
+    for (cc, endpoints) in ["reno", "cubic", "bbr", "lola"].into_iter().flat_map(|cc| ENDPOINTS.map(|ends| (cc, ends)))
+    {
         let [on_acks, half, on_data] = [0, 20 * MS, 39 * MS].map(|delay| {
-            let mut flow = flow(cc, 40 * MS, 0, 5 * S);
-            flow["transport"] = json!("quic");
-            let mut link = link(20_000_000, &json!({"packets": 66}));
+            let mut link = usual();
             link["delay"] = json!(delay);
-            seen(&spec(5 * S, &[link], &[flow]))
+            seen(&over(endpoints, 5 * S, link, flow(cc, 40 * MS, 0, 5 * S)))
         });
         assert!(on_acks.len() > 3_000, "{cc}: {}", on_acks.len());
         for other in [half, on_data] {
             // What is on its way as the run ends differs.
             let both = on_acks.iter().zip(&other);
             if let Some((n, (a, b))) = both.enumerate().find(|(_, (a, b))| a != b) {
-                panic!("{cc}: {n}: {a:?} and {b:?}");
+                panic!("{cc}, {endpoints}: {n}: {a:?} and {b:?}");
             }
         }
     }
 }
 
-/// Runs it over a link of 20 Mbit/s that buffers a bandwidth-delay product of 40 ms; its figures obey the laws.
-fn run(flow: &Value, seconds: u64, warmup: u64) -> Result<Output, SpecError> {
-    let mut spec = spec(seconds * S, &[link(20_000_000, &json!({"packets": 66}))], std::slice::from_ref(flow));
-    spec["warmup"] = json!(warmup * S);
+/// Runs it over the usual link; its figures obey the laws.
+fn run(spec: &Value) -> Result<Output, SpecError> {
     let (output, rows) = Simulation::new(&serde_json::from_value(spec.clone()).unwrap())?.run().unwrap();
-    laws::check(&spec, &output, &rows).unwrap();
+    laws::check(spec, &output, &rows).unwrap();
     Ok(output)
 }
 
@@ -70,12 +83,14 @@ fn controllers_of_a_stack_run_over_quic_and_over_nothing_else() {
     let has = |stack: &str| knee_sim::stacks::entries().any(|entry| entry.name.starts_with(stack));
     assert_eq!((has("quinn:"), has("noq:")), (true, cfg!(feature = "stacks")));
     for entry in knee_sim::stacks::entries() {
-        let mut flow = flow(entry.name, 40 * MS, 0, 5 * S);
-        let refused = run(&flow, 5, 0).unwrap_err().to_string();
+        let flow = flow(entry.name, 40 * MS, 0, 5 * S);
+        let refused = run(&spec(5 * S, &[usual()], std::slice::from_ref(&flow))).unwrap_err().to_string();
         assert!(refused.contains(entry.name), "{refused}");
-        flow["transport"] = json!("quic");
-        let links = run(&flow, 5, 0).unwrap().links;
-        assert!(links[0].utilization > 0.85, "{}: {links:?}", entry.name);
+        // Where knee's algorithms have other endpoints, a stack's controllers still have the stack.
+        for endpoints in ENDPOINTS {
+            let links = run(&over(endpoints, 5 * S, usual(), flow.clone())).unwrap().links;
+            assert!(links[0].utilization > 0.85, "{}: {links:?}", entry.name);
+        }
     }
 }
 
@@ -83,38 +98,45 @@ fn controllers_of_a_stack_run_over_quic_and_over_nothing_else() {
 /// packets times the round trip.
 #[test]
 fn the_mean_window_is_the_rate_times_the_round_trip() {
-    let mut flow = flow("reno", 40 * MS, 0, 20 * S);
-    flow["transport"] = json!("quic");
-    let figures = &run(&flow, 20, 2).unwrap().flows[0];
-    let in_flight = figures.sent_packets as f64 / 18.0 * figures.rtt_mean_ms.unwrap() / 1e3;
-    let window = figures.cwnd_mean_packets.unwrap();
-    assert!((window / in_flight - 1.0).abs() < 0.05, "{window}, not {in_flight}");
+    for endpoints in ENDPOINTS {
+        let mut spec = over(endpoints, 20 * S, usual(), flow("reno", 40 * MS, 0, 20 * S));
+        spec["warmup"] = json!(2 * S);
+        let figures = &run(&spec).unwrap().flows[0];
+        let in_flight = figures.sent_packets as f64 / 18.0 * figures.rtt_mean_ms.unwrap() / 1e3;
+        let window = figures.cwnd_mean_packets.unwrap();
+        assert!((window / in_flight - 1.0).abs() < 0.05, "{endpoints}: {window}, not {in_flight}");
+    }
 }
 
 /// Data sent by then may have to be sent again, and ACKs come for some round trips.
 #[test]
 fn a_flow_that_stops_sends_no_new_data() {
-    let mut flow = flow("reno", 40 * MS, 0, S);
-    flow["transport"] = json!("quic");
-    let seen = seen(&spec(3 * S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]));
-    let sent = |from: u64, until: u64| {
-        let times = Time::from_nanos(from)..Time::from_nanos(until);
-        seen.iter().filter(|(at, sent, size, _)| *sent && *size > 1000 && times.contains(at)).count()
-    };
-    assert!(sent(S / 2, S) > 500);
-    assert_eq!(sent(S + S / 2, 3 * S), 0);
+    for endpoints in ENDPOINTS {
+        let seen = seen(&over(endpoints, 3 * S, usual(), flow("reno", 40 * MS, 0, S)));
+        let sent = |from: u64, until: u64| {
+            let times = Time::from_nanos(from)..Time::from_nanos(until);
+            seen.iter().filter(|(at, sent, size, _)| *sent && *size > 1000 && times.contains(at)).count()
+        };
+        assert!(sent(S / 2, S) > 500);
+        assert_eq!(sent(S + S / 2, 3 * S), 0, "{endpoints}");
+    }
 }
 
 /// RFC 9000, 13.4.1: packets of an endpoint that uses ECN are ECT(0), those of both ends here.
 #[test]
 fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
-    for (ecn, codepoint) in [("off", 0), ("on", Packet::ECT)] {
+    let cases = [("off", 0), ("on", Packet::ECT)];
+    for ((ecn, codepoint), endpoints) in cases.into_iter().flat_map(|case| ENDPOINTS.map(|ends| (case, ends))) {
         let mut flow = flow("reno", 40 * MS, 0, S);
-        (flow["transport"], flow["ecn"]) = (json!("quic"), json!(ecn));
-        let seen = seen(&spec(S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]));
+        flow["ecn"] = json!(ecn);
+        let seen = seen(&over(endpoints, S, usual(), flow));
         for (at, sent, _, flags) in &seen {
             let against = if *sent { 0 } else { Packet::ACK };
-            assert_eq!(flags & (Packet::ECT | Packet::L4S | Packet::ACK), codepoint | against, "{ecn}: {at}");
+            assert_eq!(
+                flags & (Packet::ECT | Packet::L4S | Packet::ACK),
+                codepoint | against,
+                "{endpoints}, {ecn}: {at}"
+            );
         }
         assert!(seen.iter().filter(|packet| packet.1).count() > 500 && seen.iter().any(|packet| !packet.1));
     }
@@ -123,13 +145,14 @@ fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
 /// Lost packets are those that the link dropped; their data is sent again in others, and no byte is counted twice.
 #[test]
 fn a_transfer_is_counted_to_the_byte_and_its_losses_are_the_drops() {
-    for bytes in [1u64, 1200, 100_000, 5_000_000] {
+    let cases = [1u64, 1200, 100_000, 5_000_000];
+    for (bytes, endpoints) in cases.into_iter().flat_map(|bytes| ENDPOINTS.map(|ends| (bytes, ends))) {
         let mut flow = flow("reno", 40 * MS, S / 2, 20 * S);
-        (flow["transport"], flow["bytes"]) = (json!("quic"), json!(bytes));
-        let output = run(&flow, 20, 0).unwrap();
+        flow["bytes"] = json!(bytes);
+        let output = run(&over(endpoints, 20 * S, usual(), flow)).unwrap();
         let (figures, drops) = (&output.flows[0], output.links[0].drops);
         assert_eq!(figures.delivered_bytes, bytes);
-        assert_eq!((figures.lost_packets, figures.retransmitted_packets), (drops, drops));
+        assert_eq!((figures.lost_packets, figures.retransmitted_packets), (drops, drops), "{endpoints}");
         assert_eq!(drops > 0, bytes > 1_000_000, "slow start overshoots in the last one alone");
     }
 }
@@ -137,10 +160,8 @@ fn a_transfer_is_counted_to_the_byte_and_its_losses_are_the_drops() {
 /// RFC 9002, 7.6: where nothing arrives for longer than three probe timeouts, congestion is persistent.
 #[test]
 fn persistent_congestion_counts_as_a_timeout() {
-    let mut flow = flow("reno", 40 * MS, 0, 8 * S);
-    flow["transport"] = json!("quic");
-    let mut spec = spec(8 * S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]);
-    let mut timeouts = |loss: f64| {
+    let timeouts = |endpoints: &str, loss: f64| {
+        let mut spec = over(endpoints, 8 * S, usual(), flow("reno", 40 * MS, 0, 8 * S));
         spec["changes"] = json!([
             {"at": 2 * S, "what": {"loss": {"link": 0, "loss": loss}}},
             {"at": 4 * S, "what": {"loss": {"link": 0, "loss": 0.0}}}
@@ -151,5 +172,5 @@ fn persistent_congestion_counts_as_a_timeout() {
         assert_eq!(recorded, output.flows[0].timeouts);
         recorded
     };
-    assert_eq!((timeouts(0.0), timeouts(1.0)), (0, 1));
+    assert_eq!(ENDPOINTS.map(|ends| (timeouts(ends, 0.0), timeouts(ends, 1.0))), [(0, 1); 2]);
 }

@@ -59,7 +59,8 @@ impl Book {
     fn note(&mut self, at: Time, id: ConnectionId, packet: &Packet, what: What) -> Seen {
         let seq = match packet.payload {
             Payload::Data { .. } => packet.payload.seq(),
-            Payload::Ack { next, .. } | Payload::Sack { next, .. } => next.near(0),
+            Payload::Stream { number, .. } => number.near(0),
+            Payload::Ack { next, .. } | Payload::Sack { next, .. } | Payload::QuicAck { next, .. } => next.near(0),
             Payload::Stored(_) => u64::MAX,
         };
         let marked = u32::from(packet.has(Packet::CE)) << 24;

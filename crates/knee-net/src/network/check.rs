@@ -46,6 +46,9 @@ pub enum SpecError {
         /// Why not.
         error: String,
     },
+    /// A flow that knee's own QUIC endpoints do not carry.
+    #[error("flow `{0}`: knee's own QUIC endpoints {1}")]
+    Endpoints(String, &'static str),
     /// No such algorithm.
     #[error("flow `{flow}`: no congestion control `{name}`")]
     UnknownCc {

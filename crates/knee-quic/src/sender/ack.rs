@@ -3,10 +3,12 @@
 use super::{Outgoing, Sender, Violation};
 use crate::config::Config;
 use crate::frame::AckFrame;
+use crate::ranges::Range;
 use knee_cc::{Ack, RateSample, Signal};
 use knee_core::Time;
 use knee_core::convert::low_u32;
 use knee_tcp::sender::{Micros, RateStart};
+use std::sync::Arc;
 
 /// Probe timeouts for which a lost packet's number is kept: RFC 9002, A.1, says "an amount of time".
 const KEPT_PTOS: u64 = 3;
@@ -57,8 +59,10 @@ impl Sender {
         //# avoidance.
         let cwnd_limited = !self.underused(config);
         self.view.snd_una = prior_una.max(largest + 1);
-        let newly = self.take_acknowledged(frame, config);
-        self.take_spurious(frame, now, config);
+        let news = self.news(frame);
+        let ranges = || news.iter().copied().chain([frame.top]);
+        let newly = self.take_acknowledged(ranges(), config);
+        self.take_spurious(ranges(), now, config);
         let Some(newest) = newly.newest else { return Ok(None) };
         //= RFC 9002, 5.1
         //# To avoid generating multiple RTT samples for a single packet, an ACK frame SHOULD NOT be used to update RTT
@@ -111,11 +115,21 @@ impl Sender {
         Ok(rtt)
     }
 
-    /// Takes packets out of flight that the frame acknowledges.
-    fn take_acknowledged(&mut self, frame: &AckFrame, config: &Config) -> Newly {
+    /// The frame's lower ranges, if no frame before had the same.
+    fn news<'a>(&mut self, frame: &'a AckFrame) -> &'a [Range] {
+        let Some(below) = &frame.below else { return &[] };
+        if self.seen_below.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, below)) {
+            return &[];
+        }
+        self.seen_below = Some(below.clone());
+        below
+    }
+
+    /// Takes packets out of flight that are in these ranges.
+    fn take_acknowledged(&mut self, ranges: impl Iterator<Item = Range>, config: &Config) -> Newly {
         let mut newly = Newly::default();
         let near = self.acked.first_missing(0);
-        for &(from, to) in frame.ranges.as_slice() {
+        for (from, to) in ranges {
             let mut place = self.flight.place_of(from);
             while let Some(record) = self.flight.get(place).copied().filter(|record| record.first() < to) {
                 let bits = record.open_in(from, to);
@@ -141,13 +155,13 @@ impl Sender {
         newly
     }
 
-    /// Counts packets that the frame acknowledges although they were found lost, and does not send their data again.
-    fn take_spurious(&mut self, frame: &AckFrame, now: Time, config: &Config) {
+    /// Counts packets that are in these ranges although they were found lost, and does not send their data again.
+    fn take_spurious(&mut self, ranges: impl Iterator<Item = Range>, now: Time, config: &Config) {
         let kept = self.rtt.pto(config).mul_div(KEPT_PTOS, 1);
         while self.lost_packets.front().is_some_and(|lost| now.saturating_sub(lost.at) > kept) {
             self.lost_packets.pop_front();
         }
-        for &(from, to) in frame.ranges.as_slice() {
+        for (from, to) in ranges {
             let mut place = self.lost_packets.partition_point(|lost| lost.number < from);
             while let Some(lost) = self.lost_packets.get(place).copied().filter(|lost| lost.number < to) {
                 self.lost_packets.remove(place);

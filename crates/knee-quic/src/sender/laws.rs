@@ -139,7 +139,7 @@ impl Bench {
             Event::Send => self.sender.send(now, &self.config, &mut out),
             Event::Timer => self.sender.on_timer(now, &self.config, &mut out),
             Event::Ack(ack) => {
-                for range in ack.ranges.as_slice() {
+                for range in ack.ranges() {
                     self.acknowledged.insert(range.0, range.1);
                 }
                 self.sender.on_ack(ack, now, &self.config, &mut out).unwrap();

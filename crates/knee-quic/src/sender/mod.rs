@@ -35,7 +35,7 @@ mod worked;
 
 use crate::config::Config;
 use crate::frame::Mark;
-use crate::ranges::Ranges;
+use crate::ranges::{Range, Ranges};
 use ecn::Validation;
 use flight::{Flight, LostPacket, Record};
 use knee_cc::{Control, DynCongestionControl, Ecn, Needs, StateEvent, View};
@@ -45,6 +45,7 @@ use knee_tcp::timer::Timer;
 use pacer::Pacer;
 use rtt::RttEstimator;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// How a sender is made.
@@ -102,7 +103,9 @@ pub enum Violation {
 pub struct Totals {
     /// Bytes of datagrams sent, as UDP's payload.
     pub sent_bytes: u64,
-    /// Bytes of data sent again.
+    /// Packets with data that was sent before.
+    pub again: u64,
+    /// Their bytes of data.
     pub again_bytes: u64,
     /// Packets found lost that were acknowledged later.
     pub spurious: u64,
@@ -136,6 +139,8 @@ pub struct Sender {
     lost: Ranges,
     /// Packets found lost, while their acknowledgment may still come, by number.
     lost_packets: VecDeque<LostPacket>,
+    /// The lower ranges of the last frame that had others than the one before.
+    seen_below: Option<Arc<[Range]>>,
     rtt: RttEstimator,
     /// The timer of loss detection.
     pub timer: Timer,
@@ -183,6 +188,7 @@ impl Sender {
             acked: Ranges::default(),
             lost: Ranges::default(),
             lost_packets: VecDeque::new(),
+            seen_below: None,
             rtt: RttEstimator::new(config),
             timer: Timer::OFF,
             loss_time: None,
@@ -222,6 +228,16 @@ impl Sender {
         self.end = self.end.min(self.next);
     }
 
+    /// Bytes of the stream that were sent at least once.
+    pub const fn new_bytes(&self) -> u64 {
+        self.next
+    }
+
+    /// When it has something to do by itself, at the earliest.
+    pub fn due(&self) -> Time {
+        self.timer.not_before().min(self.pacer.due)
+    }
+
     /// True once all there is to send was acknowledged.
     pub fn done(&self) -> bool {
         self.acked.first_missing(0) >= self.end
@@ -253,8 +269,13 @@ impl Sender {
         &self.totals
     }
 
-    /// True while packets leave with an ECT codepoint.
-    pub const fn ecn_capable(&self) -> bool {
-        self.ecn.is_on()
+    /// The ECN field with which packets leave.
+    pub const fn mark(&self) -> Mark {
+        self.ecn.mark()
+    }
+
+    /// True if packets are paced.
+    pub const fn paces(&self) -> bool {
+        self.pacer.is_on()
     }
 }

@@ -28,6 +28,11 @@ impl Pacer {
         Self { on, missing: 0, at: Time::ZERO, due: Time::MAX }
     }
 
+    /// True if it paces.
+    pub const fn is_on(&self) -> bool {
+        self.on
+    }
+
     fn refill(&mut self, now: Time, rate: Rate) {
         let added = (now.saturating_sub(self.at)).as_nanos().saturating_mul(rate.as_bps());
         (self.missing, self.at) = (self.missing.saturating_sub(added), now);
@@ -60,19 +65,28 @@ impl Pacer {
 }
 
 impl Sender {
-    /// The pacing rate: the algorithm's, else a multiple of a window per RTT.
+    /// The pacing rate: the algorithm's, else a multiple of a window per RTT; where the algorithm asks for pacing and
+    /// sets no rate, Linux's multiple (`tcp_update_pacing_rate`).
     pub fn pacing_rate(&self, config: &Config) -> Rate {
+        if let Some(rate) = self.control.pacing_rate {
+            return rate;
+        }
         //= RFC 9002, 7.7
         //# rate = N * congestion_window / smoothed_rtt
-        let window = || Rate::over(Bytes(self.window(config)), self.rtt.smoothed());
-        self.control.pacing_rate.unwrap_or_else(|| config.pacing_gain.of_rate(window()))
+        let rate = Rate::over(Bytes(self.window(config)), self.rtt.smoothed());
+        if !self.needs.pacing {
+            return config.pacing_gain.of_rate(rate);
+        }
+        rate.mul_div(if self.control.cwnd < self.control.ssthresh / 2 { 20 } else { 12 }, 10)
     }
 
-    /// Bytes that leave at once though they are paced.
+    /// Bytes that leave at once though they are paced: a packet where the algorithm asks for pacing.
     fn burst(&self, config: &Config) -> u64 {
         //= RFC 9002, 7.7
         //# Senders SHOULD limit bursts to the initial congestion window; see Section 7.2.
-        u64::from(config.settings.burst.min(u32::from(self.control.max_burst)).max(1)) * u64::from(config.datagram)
+        let strict = self.needs.pacing || self.control.pacing_rate.is_some();
+        let packets = if strict { 1 } else { config.settings.burst.min(u32::from(self.control.max_burst)).max(1) };
+        u64::from(packets) * u64::from(config.datagram)
     }
 
     /// How many packets of `size` bytes the pacer lets leave now. If none, its timer is set.

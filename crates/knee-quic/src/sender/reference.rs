@@ -98,9 +98,8 @@ impl Reference {
     fn on_ack_received(&mut self, ack: &AckFrame, now: Time) {
         let largest_acked = ack.largest().unwrap();
         self.largest_acked_packet = self.largest_acked_packet.max(Some(largest_acked));
-        let acked = |packet: &SentPacket| {
-            ack.ranges.as_slice().iter().any(|r| r.0 <= packet.packet_number && packet.packet_number < r.1)
-        };
+        let acked =
+            |packet: &SentPacket| ack.ranges().any(|r| r.0 <= packet.packet_number && packet.packet_number < r.1);
         let newly_acked_packets: Vec<SentPacket> = self.sent_packets.values().copied().filter(acked).collect();
         for packet in &newly_acked_packets {
             self.sent_packets.remove(&packet.packet_number);

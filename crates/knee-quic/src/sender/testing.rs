@@ -3,7 +3,7 @@
 use super::{Record, Sender, SenderInit};
 use crate::config::{Config, Settings};
 use crate::frame::{AckFrame, EcnCounts};
-use crate::ranges::Range;
+use crate::ranges::{Range, Ranges};
 use knee_cc::Init;
 use knee_core::{Params, Rng, Time};
 
@@ -35,11 +35,11 @@ pub fn sender(cc: &str, init: SenderInit, rtt: Option<Time>, config: &Config) ->
 
 /// A frame that acknowledges these packets.
 pub fn frame(ranges: &[Range], delay: Time, ecn: Option<EcnCounts>) -> AckFrame {
-    let mut frame = AckFrame { delay, ecn, ..AckFrame::default() };
+    let mut set = Ranges::default();
     for range in ranges {
-        frame.ranges.insert(range.0, range.1);
+        set.insert(range.0, range.1);
     }
-    frame
+    AckFrame::of(&set, delay, ecn)
 }
 
 /// Packets and bytes in flight, counted anew.

@@ -127,6 +127,7 @@ impl Sender {
         let sizes = config.size(len) * u64::from(count);
         if again {
             self.lost.remove(offset, offset + bytes);
+            self.totals.again += u64::from(count);
             self.totals.again_bytes += bytes;
         } else {
             self.next += bytes;

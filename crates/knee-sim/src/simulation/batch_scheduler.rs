@@ -19,7 +19,6 @@ mod applications;
 mod stages;
 mod visits;
 
-use super::hosts::At;
 use super::model::Model;
 use super::obstacle::Obstacle;
 use knee_core::Time;
@@ -30,7 +29,7 @@ use knee_net::spec::Change;
 use stages::Stages;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
-use visits::{BatchOutbox, BetweenVisits, Visitor};
+use visits::{BatchOutbox, BetweenVisits, Steps, Visitor};
 
 /// Batches pay where at least one flow in 16 is active in each.
 const IDLE_FLOWS: u64 = 16;
@@ -336,24 +335,14 @@ impl BatchScheduler {
             model.begin_flow(i);
             let now = model.now;
             let mut visitor = self.visitor(model, None);
-            let mut visit = visitor.begin(i);
-            let at = At { now, path: visit.path, order: Event::Start(i).key() };
-            visit.pair.connect(at, visit.outbox);
-            visit.run_sender(limit);
+            visitor.visit(i, &Steps { starts: Some(now), received: None, samples: false, sent: Some(limit) });
             visitor.end(i);
         }
     }
 
     /// Visits path `i`: its receiver comes to one time, its sender to another.
     fn visit(&mut self, model: &mut Model, i: u32, received: Option<Time>, sent: Option<Time>) {
-        let mut visitor = self.visitor(model, None);
-        let mut visit = visitor.begin(i);
-        if let Some(at) = received {
-            visit.run_receiver(at);
-        }
-        if let Some(limit) = sent {
-            visit.run_sender(limit);
-        }
+        self.visitor(model, None).visit(i, &Steps { starts: None, received, samples: false, sent });
         self.count_packets(model, i);
         self.visitor(model, None).end(i);
     }

@@ -3,6 +3,7 @@
 use super::apps::Apps;
 use super::hosts::carried::CarriedFlow;
 use super::hosts::datagrams::DatagramFlow;
+use super::hosts::endpoint::{self, QuicEnds};
 use super::hosts::quic::{self, QuicFlow};
 use super::hosts::udp::UdpFlow;
 use super::hosts::{Algorithm, Ends, Hosts, PathRecord, Settings};
@@ -16,7 +17,7 @@ use knee_net::SpecError;
 use knee_net::network::{Network, OwnQueue, params};
 use knee_net::observe::Histogram;
 use knee_net::recorder::Recorder;
-use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
+use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, QuicEndpoints, Spec, Transport};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::ends::TcpEnds;
 use knee_tcp::receiver::{self, Misbehaviour, Receiver};
@@ -104,6 +105,7 @@ impl Model {
                 sender_config,
                 receiver_config,
                 quic: spec.quic,
+                quic_ends: endpoint::config(&spec.quic)?,
                 trace_rtt: spec.tcp.trace_rtt,
                 flow_seeds: spec.flows.iter().map(|flow| flow.seed(spec.seed)).collect(),
                 logs: Vec::new(),
@@ -119,6 +121,7 @@ impl Model {
         let mut before: Option<&FlowSpec> = None;
         for flow in &spec.flows {
             let how = misbehaviour(flow, spec)?;
+            check_transport(flow, cfg!(feature = "quic") || spec.quic.endpoints == QuicEndpoints::Knee)?;
             if flow.sends_datagrams() && flow.transport != Transport::Quic {
                 model.add_datagrams(flow, spec);
                 continue;
@@ -127,19 +130,24 @@ impl Model {
                 model.hosts.settings.algorithms.push(algorithm(flow, own)?);
             }
             before = Some(flow);
-            model.add_flow(flow, how, spec);
+            model.add_flow(flow, how, spec)?;
         }
         Ok(model)
     }
 
     /// Adds a flow with the last of the algorithms, whose receiver may misbehave.
-    fn add_flow(&mut self, flow: &FlowSpec, how: Option<Misbehaviour>, spec: &Spec) {
+    fn add_flow(&mut self, flow: &FlowSpec, how: Option<Misbehaviour>, spec: &Spec) -> Result<(), SpecError> {
         let settings = &self.hosts.settings;
         let (i, algorithm) = (self.hosts.len() as usize, settings.algorithms.len() - 1);
         let needs = settings.algorithms[algorithm].needs();
         let ecn = ecn(flow.ecn, needs.ecn);
+        let own_quic = endpoint::serves(flow, &settings.algorithms[algorithm], &spec.quic)?;
         let ends = match flow.transport {
             _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
+            Transport::Quic if own_quic => {
+                let init = knee_quic::SenderInit { needs, ecn: ecn.is_on(), bytes: flow.bytes };
+                Ends::Quic(Box::new(QuicEnds::new(&init, &settings.quic_ends, Time::from_nanos(flow.start))))
+            }
             Transport::Quic => {
                 let quic = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
                 Ends::Udp(Box::new(if flow.sends_datagrams() {
@@ -160,6 +168,7 @@ impl Model {
             }
         };
         self.add_ends(ends, flow, index_u32(algorithm), spec);
+        Ok(())
     }
 
     /// Adds a flow of datagrams, which has no algorithm.
@@ -221,7 +230,7 @@ fn receiver(name: &str, flow: &FlowSpec, spec: &Spec) -> Result<&'static receive
     Ok(entry)
 }
 
-/// Refuses a flow over QUIC in a build without it.
+/// Refuses a flow over QUIC where no endpoints are there for it.
 fn check_transport(flow: &FlowSpec, has_quic: bool) -> Result<(), SpecError> {
     if flow.transport == Transport::Quic && !has_quic { Err(SpecError::NoQuic(flow.label.clone())) } else { Ok(()) }
 }
@@ -229,9 +238,8 @@ fn check_transport(flow: &FlowSpec, has_quic: bool) -> Result<(), SpecError> {
 /// The algorithm a flow asks for.
 ///
 /// # Errors
-/// If it or one of its parameters does not exist, or the flow goes over QUIC and that is left out of this build.
+/// If it or one of its parameters does not exist.
 pub(super) fn algorithm(flow: &FlowSpec, own: &[Own]) -> Result<Algorithm, SpecError> {
-    check_transport(flow, cfg!(feature = "quic"))?;
     if let Some(raw) = &flow.policy {
         let make = Some(OwnMake::Policy(Arc::new(plan(raw, flow)?)));
         return Ok(Algorithm { entry: &policy::ENTRY, make, params: Params::defaults(policy::ENTRY.params) });

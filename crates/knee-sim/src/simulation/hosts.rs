@@ -7,6 +7,7 @@
 
 pub(super) mod carried;
 pub(super) mod datagrams;
+pub(super) mod endpoint;
 mod pair;
 #[cfg_attr(not(feature = "quic"), path = "hosts/no_quic.rs")]
 pub(super) mod quic;
@@ -14,17 +15,19 @@ pub(super) mod tcp;
 mod trace;
 pub(super) mod udp;
 
-pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Slot, StateNote, event_of, timer_of};
+pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Protocol, Slot, StateNote, event_of, timer_of};
 
 use super::beside::Fate;
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
+use endpoint::QuicEnds;
 use knee_cc::{Entry, Needs};
 use knee_core::{ConnectionId, Packet, Params, Payload, Time};
 use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
 use knee_net::spec::QuicSpec;
 use knee_qlog::Log;
+use knee_quic::AckFrame;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, AckInfo, Outgoing};
@@ -38,23 +41,36 @@ use udp::UdpFlow;
 pub(super) enum Ends {
     /// TCP's sender and receiver: of a flow, or of half a connection that an application opened.
     Tcp(Box<TcpEnds>),
-    /// Both ends of a flow over UDP.
+    /// QUIC's sender and receiver, knee's own: of a flow.
+    Quic(Box<QuicEnds>),
+    /// Both ends of another flow over UDP.
     Udp(Box<UdpFlow>),
     /// An application, whose connections have ends of their own.
     Application,
 }
 
 impl Ends {
-    /// Returns true if they are those of a flow over UDP.
+    /// Returns true if they are those of a flow over UDP, apart from [`Ends::Quic`].
     #[inline]
     const fn is_udp(&self) -> bool {
         matches!(self, Self::Udp(_))
+    }
+
+    /// When one of them has something to do by itself, at the earliest.
+    #[inline]
+    pub(super) fn due(&self) -> Time {
+        match self {
+            Self::Tcp(tcp) => tcp.sender.due().min(tcp.receiver.due()),
+            Self::Quic(quic) => quic.sender.due().min(quic.receiver.delayed.not_before()),
+            Self::Udp(_) | Self::Application => Time::MAX,
+        }
     }
 
     /// A copy; none where a QUIC stack is at them, whose connections cannot be copied.
     fn copied(&self) -> Option<Self> {
         Some(match self {
             Self::Tcp(tcp) => Self::Tcp(tcp.clone()),
+            Self::Quic(quic) => Self::Quic(quic.clone()),
             Self::Udp(flow) => match &**flow {
                 UdpFlow::Datagrams(flow) => Self::Udp(Box::new(UdpFlow::Datagrams(flow.clone()))),
                 UdpFlow::Quic(_) | UdpFlow::Carried(_) => return None,
@@ -114,6 +130,8 @@ pub(super) struct Settings {
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
     pub(super) quic: QuicSpec,
+    /// Settings of [`Ends::Quic`].
+    pub(super) quic_ends: knee_quic::Config,
     /// True if RTT figures are those of a packet trace.
     pub(super) trace_rtt: bool,
     /// By flow, the seed of its algorithm's random numbers.
@@ -130,8 +148,12 @@ pub(super) struct Settings {
 pub(super) struct Stores {
     /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
     full_acks: Slab<FullReply>,
+    /// The same of QUIC.
+    quic_acks: Slab<AckFrame>,
     /// Segments that the sender at work sends.
     outgoing: Vec<Outgoing>,
+    /// Packets that the sender at work sends over QUIC.
+    quic_outgoing: Vec<knee_quic::Outgoing>,
     /// By path, when segments left first, where RTT figures are those of a packet trace.
     traces: BTreeMap<u32, Trace>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
@@ -177,6 +199,7 @@ impl Settings {
             sender_config: *sender_config,
             receiver_config: *receiver_config,
             quic: self.quic,
+            quic_ends: self.quic_ends,
             trace_rtt: *trace_rtt,
             flow_seeds: flow_seeds.clone(),
             logs: Vec::new(),
@@ -278,29 +301,33 @@ impl Hosts {
     #[inline]
     pub(super) fn on_packet(&mut self, i: u32, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let pair = self.pair(i);
-        if pair.ends.is_udp() {
-            pair.udp().on_packet(at, packet, out);
-        } else if packet.has(Packet::ACK) {
-            pair.tcp().on_ack((packet.payload, packet.flags), at, out);
-        } else {
-            pair.tcp().on_data(packet, at, out);
+        match (&*pair.ends, packet.has(Packet::ACK)) {
+            (Ends::Udp(_), _) => pair.udp().on_packet(at, packet, out),
+            (Ends::Quic(_), true) => pair.quic().on_ack((packet.payload, packet.flags), at, out),
+            (Ends::Quic(_), false) => pair.quic().on_data(packet, at, out),
+            (_, true) => pair.tcp().on_ack((packet.payload, packet.flags), at, out),
+            (_, false) => pair.tcp().on_data(packet, at, out),
         }
     }
 
     /// Fires a timer of path `i` that may be due, if it is.
     pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
         let pair = self.pair(i);
-        if pair.ends.is_udp() {
-            pair.udp().on_timer(End::with(timer), at, out);
-        } else {
-            pair.tcp().on_timer(timer, at, out);
+        match &*pair.ends {
+            Ends::Udp(_) => pair.udp().on_timer(End::with(timer), at, out),
+            Ends::Quic(_) => pair.quic().on_timer(timer, at, out),
+            Ends::Tcp(_) | Ends::Application => pair.tcp().on_timer(timer, at, out),
         }
     }
 
     /// Flow `i`, which runs no application, starts.
     pub(super) fn start(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) {
         let pair = self.pair(i);
-        if pair.ends.is_udp() { pair.udp().start(at, out) } else { pair.tcp().connect(at, out) }
+        match &*pair.ends {
+            Ends::Udp(_) => pair.udp().start(at, out),
+            Ends::Quic(_) => pair.quic().connect(at, out),
+            Ends::Tcp(_) | Ends::Application => pair.tcp().connect(at, out),
+        }
     }
 
     /// The record of path `i`.
@@ -471,6 +498,7 @@ impl Hosts {
     pub(super) fn stop(&mut self, i: u32) {
         match &mut self.slots[i as usize].ends {
             Ends::Tcp(tcp) => tcp.sender.stop(),
+            Ends::Quic(quic) => quic.sender.stop(),
             Ends::Udp(flow) => flow.stop(),
             Ends::Application => {}
         }
@@ -481,6 +509,7 @@ impl Hosts {
     pub(super) fn not_before(&mut self, i: u32, timer: EndTimer) -> Time {
         match &mut self.slots[i as usize].ends {
             Ends::Tcp(tcp) => tcp.not_before(timer),
+            Ends::Quic(quic) => quic.not_before(timer),
             Ends::Udp(flow) if timer == End::with(timer).timers()[0] => flow.due(End::with(timer)),
             Ends::Udp(_) | Ends::Application => Time::MAX,
         }
@@ -499,7 +528,11 @@ impl Hosts {
         } else if is_data {
             self.record_mut(packet.flow).dropped += 1;
         } else if let Some(key) = packet.payload.stored() {
-            self.stores[group].full_acks.remove(key as usize);
+            if matches!(self.slots[packet.flow as usize].ends, Ends::Quic(_)) {
+                self.stores[group].quic_acks.remove(key as usize);
+            } else {
+                self.stores[group].full_acks.remove(key as usize);
+            }
         }
     }
 
@@ -533,6 +566,7 @@ impl Hosts {
         let full_control = self.has_full_control(i);
         let mut figures = match &mut self.slots[i as usize].ends {
             Ends::Tcp(ends) => tcp::figures(ends, now),
+            Ends::Quic(ends) => ends.figures(now, &self.settings.quic_ends),
             Ends::Udp(flow) => flow.figures(now),
             Ends::Application => no_tcp(i),
         };
@@ -554,6 +588,7 @@ impl Hosts {
     pub(super) fn received_bytes(&self, i: u32) -> u64 {
         let received = match &self.slots[i as usize].ends {
             Ends::Tcp(tcp) => &tcp.receiver.received,
+            Ends::Quic(quic) => &quic.received,
             Ends::Udp(flow) => flow.received(),
             Ends::Application => no_tcp(i),
         };

@@ -8,17 +8,16 @@
 use super::applications::DueActions;
 use super::stages::{Stages, Way};
 use crate::simulation::apps::Apps;
-use crate::simulation::hosts::{At, End, Group, HostPair, Outbox, StateNote, event_of};
+use crate::simulation::hosts::{At, End, Ends, Group, Outbox, Protocol, StateNote, event_of};
 use knee_core::cache::{fetch, fetch_first};
 use knee_core::convert::{index_u32, low_u8};
 use knee_core::{Packet, Payload, Time};
 use knee_link::queue::Burst;
 use knee_link::{Arrivals, Departure};
-use knee_net::events::ack_key;
+use knee_net::events::{Event, ack_key};
 use knee_net::network::FlowPath;
 use knee_net::observe::{FlowRecord, Interval};
 use knee_net::output::SampleRow;
-use knee_tcp::ends::TcpEnds;
 
 /// Prefetch distance in flows: of their own state, and of the data behind its pointers.
 const FLOWS_AHEAD: (usize, usize) = (3, 1);
@@ -45,10 +44,7 @@ impl Visitor<'_> {
             if prefetches {
                 self.fetch_ahead(&visits[k..]);
             }
-            let mut visit = self.begin(i);
-            visit.run_receiver(at);
-            visit.sample(at);
-            visit.run_sender(limit);
+            self.visit(i, &Steps { starts: None, received: Some(at), samples: true, sent: Some(limit) });
             self.end(i);
         }
     }
@@ -62,45 +58,56 @@ impl Visitor<'_> {
     #[inline]
     fn fetch_ahead(&self, visits: &[u32]) {
         if let Some(&i) = visits.get(FLOWS_AHEAD.0) {
-            let (tcp, flow) = self.hosts.look(i);
-            if self.sample.is_some() {
-                fetch(&tcp.sender);
-                fetch(flow);
-            } else {
-                tcp.sender.fetch();
-                fetch_first(flow, 1);
+            let (ends, flow) = self.hosts.look(i);
+            if let Ends::Tcp(tcp) = ends {
+                if self.sample.is_some() {
+                    fetch(&tcp.sender)
+                } else {
+                    tcp.sender.fetch()
+                }
+                fetch(&tcp.receiver);
             }
-            fetch(&tcp.receiver);
+            if self.sample.is_some() {
+                fetch(flow)
+            } else {
+                fetch_first(flow, 1)
+            }
             fetch(&self.paths[i as usize]);
             fetch_first(&self.pending[self.place(i)], 1);
         }
         if let Some(&i) = visits.get(FLOWS_AHEAD.1) {
-            let (TcpEnds { sender, receiver }, flow) = self.hosts.look(i);
-            sender.fetch_behind();
-            receiver.fetch_behind();
+            let (ends, flow) = self.hosts.look(i);
+            if let Ends::Tcp(tcp) = ends {
+                tcp.sender.fetch_behind();
+                tcp.receiver.fetch_behind();
+            }
             flow.rtt_histogram.fetch_counts();
             let acks = self.pending[self.place(i)].acks.as_slice();
             fetch_first(acks, size_of_val(acks).min(1024));
         }
     }
 
-    /// Begins the visit of flow `i`.
+    /// Visits flow `i`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every visit")]
-    pub(super) fn begin(&mut self, i: u32) -> Visit<'_> {
+    pub(super) fn visit(&mut self, i: u32, steps: &Steps) {
         let (k, path) = (self.place(i), &self.paths[i as usize]);
         let Self { hosts, stages, pending, outbox, sample, apps, .. } = self;
         outbox.acks.load(&mut pending[k]);
         let sample = sample.as_mut().map(|(interval, records)| (*interval, &mut records[k]));
         let apps = apps.as_deref_mut().filter(|apps| apps.carries(i));
-        Visit { pair: hosts.tcp(i), path, stages, range: &mut pending[k].landed, outbox, sample, apps }
+        let (pair, range) = (hosts.pair(i), &mut pending[k].landed);
+        if matches!(pair.ends, Ends::Quic(_)) {
+            Visit { pair: pair.quic(), path, stages, range, outbox, sample, apps }.run(steps);
+        } else {
+            Visit { pair: pair.tcp(), path, stages, range, outbox, sample, apps }.run(steps);
+        }
     }
 
     /// Ends the visit of flow `i`: notes when it has something to do next.
     #[inline]
     pub(super) fn end(&mut self, i: u32) {
-        let (TcpEnds { sender, receiver }, _) = self.hosts.look(i);
-        let due = self.outbox.acks.next_arrival().min(sender.due()).min(receiver.due());
+        let due = self.outbox.acks.next_arrival().min(self.hosts.look(i).0.due());
         let k = self.place(i);
         self.pending[k].due = due;
         self.outbox.acks.store(&mut self.pending[k]);
@@ -108,23 +115,53 @@ impl Visitor<'_> {
     }
 }
 
+/// What a flow does in a visit, in this order.
+pub(super) struct Steps {
+    /// It starts at this time.
+    pub(super) starts: Option<Time>,
+    /// Its receiver comes to this time.
+    pub(super) received: Option<Time>,
+    /// Its sample is taken then, if an interval ends.
+    pub(super) samples: bool,
+    /// Its sender comes to this time.
+    pub(super) sent: Option<Time>,
+}
+
 /// A flow that is visited.
-pub(super) struct Visit<'a> {
-    pub(super) pair: HostPair<'a, TcpEnds>,
-    pub(super) path: &'a FlowPath,
+struct Visit<'a, Pair> {
+    pair: Pair,
+    path: &'a FlowPath,
     stages: &'a Stages,
     /// The range of its packets among those that have [`landed`](Stages::landed).
     range: &'a mut (u32, u32),
-    pub(super) outbox: &'a mut BatchOutbox,
+    outbox: &'a mut BatchOutbox,
     sample: Option<(Interval, &'a mut FlowRecord)>,
     /// Applications, if it carries a connection of one.
     apps: Option<&'a mut Apps>,
 }
 
-impl Visit<'_> {
+impl<Pair: Protocol> Visit<'_, Pair> {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
+    fn run(mut self, steps: &Steps) {
+        if let Some(now) = steps.starts {
+            let at = At { now, path: self.path, order: Event::Start(self.pair.path()).key() };
+            self.pair.connect(at, self.outbox);
+        }
+        if let Some(at) = steps.received {
+            self.run_receiver(at);
+            if steps.samples {
+                self.sample(at);
+            }
+        }
+        if let Some(until) = steps.sent {
+            self.run_sender(until);
+        }
+    }
+
     /// The receiver takes what has landed up to `at`, and its timers before.
     #[inline]
-    pub(super) fn run_receiver(&mut self, at: Time) {
+    fn run_receiver(&mut self, at: Time) {
         let Self { pair, path, outbox, range: (next, end), stages, .. } = self;
         let (path, outbox, way) = (*path, &mut **outbox, &stages.ways[path.route as usize]);
         let begin = *next as usize;
@@ -143,13 +180,13 @@ impl Visit<'_> {
             outbox.moved_at = outbox.moved_at.max(landed[count - 1].at);
         }
         for (k, &Departure { at: now, ref packet, .. }) in landed[..count].iter().enumerate() {
-            while pair.ends.receiver.due() < now {
+            while pair.receiver_due() < now {
                 outbox.fire(pair, End::Receiver, path, now);
             }
-            let order = way.cause | u64::from(places.get(k).copied().unwrap_or(pair.i));
+            let order = way.cause | u64::from(places.get(k).copied().unwrap_or(pair.path()));
             pair.on_data(packet, At { now, path, order }, outbox);
         }
-        while pair.ends.receiver.due() < at {
+        while pair.receiver_due() < at {
             outbox.fire(pair, End::Receiver, path, at);
         }
     }
@@ -161,18 +198,18 @@ impl Visit<'_> {
             && flow_record.start() < now
         {
             let (counts, sender, rtts) = self.pair.observe(now);
-            self.outbox.samples.push(flow_record.row(self.pair.i, *interval, &counts, &rtts).with_sender(&sender));
+            self.outbox.samples.push(flow_record.row(self.pair.path(), *interval, &counts, &rtts).with_sender(&sender));
         }
     }
 
     /// The sender takes its ACKs and timers before `until`.
     #[inline]
-    pub(super) fn run_sender(&mut self, until: Time) {
+    fn run_sender(&mut self, until: Time) {
         let Self { pair, path, outbox, apps, .. } = self;
         let (path, outbox) = (*path, &mut **outbox);
         loop {
             let limit = outbox.acks.next_arrival().min(until);
-            while pair.ends.sender.due() < limit {
+            while pair.sender_due() < limit {
                 outbox.fire(pair, End::Sender, path, limit);
             }
             let Some(ack) = outbox.acks.next(until) else { return };
@@ -180,7 +217,7 @@ impl Visit<'_> {
             pair.on_ack(ack.payload_and_flags(), at, outbox);
             if let Some(apps) = apps {
                 outbox.moved_at = ack.at;
-                apps.after_ack(pair.i, &pair.ends.sender, pair.handshake());
+                pair.tell(apps);
                 outbox.due.take_from(apps, ack.at, at.order);
             }
         }
@@ -272,10 +309,10 @@ impl BatchOutbox {
     /// Fires the next timer of an end if it is due before `limit`. If it is not, its exact time is kept, so that it is
     /// not asked again before.
     #[inline(never)]
-    pub(super) fn fire(&mut self, pair: &mut HostPair<'_, TcpEnds>, end: End, path: &FlowPath, limit: Time) {
+    fn fire(&mut self, pair: &mut impl Protocol, end: End, path: &FlowPath, limit: Time) {
         let Some((due, timer)) = pair.next_timer(end, limit) else { return };
-        let event = event_of(timer, pair.i);
-        let order = if end == End::Sender { event.key() } else { event.cause(pair.i) };
+        let event = event_of(timer, pair.path());
+        let order = if end == End::Sender { event.key() } else { event.cause(pair.path()) };
         pair.on_timer(timer, At { now: due, path, order }, self);
     }
 }

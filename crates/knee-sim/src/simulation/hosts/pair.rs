@@ -1,10 +1,12 @@
 //! All that hosts have of one path ([`Slot`]), its two ends while something happens to one of them ([`HostPair`]), what
 //! that end is told ([`At`]), where what it does goes to ([`Outbox`]), and what is on record of both ([`PathRecord`]).
 
+use super::endpoint::QuicEnds;
 use super::udp::UdpFlow;
 use super::{Ends, HalfView, Settings, Stores, no_tcp};
+use crate::simulation::apps::Apps;
 use knee_cc::{CaState, Control};
-use knee_core::{Packet, Received, Time};
+use knee_core::{Packet, Payload, Received, Time};
 use knee_net::events::Event;
 use knee_net::network::FlowPath;
 use knee_net::observe::{FlowCounts, Histogram, Spread, States};
@@ -157,21 +159,45 @@ pub(in crate::simulation) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// TCP's ends of path `i`, to one of which something happens.
+    /// The ends of path `i`, to one of which something happens.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every visit")]
-    pub(in crate::simulation) fn tcp(&mut self, i: u32) -> HostPair<'_, TcpEnds> {
+    pub(in crate::simulation) fn pair(&mut self, i: u32) -> HostPair<'_, Ends> {
         let k = (i - self.first) as usize;
         let group = if self.stores.len() == 1 { 0 } else { k / self.per_store as usize };
-        self.slots[k].pair(i, self.settings, &mut self.stores[group]).tcp()
+        self.slots[k].pair(i, self.settings, &mut self.stores[group])
     }
 
-    /// TCP's ends of path `i`, and its record.
+    /// The ends of path `i`, and its record.
     #[inline]
-    pub(in crate::simulation) fn look(&self, i: u32) -> (&TcpEnds, &PathRecord) {
-        let Slot { record, ends: Ends::Tcp(ends), .. } = &self.slots[(i - self.first) as usize] else { no_tcp(i) };
+    pub(in crate::simulation) fn look(&self, i: u32) -> (&Ends, &PathRecord) {
+        let Slot { record, ends, .. } = &self.slots[(i - self.first) as usize];
         (ends, record)
     }
+}
+
+/// TCP or QUIC at the ends of a path.
+pub(in crate::simulation) trait Protocol {
+    /// The number of the path.
+    fn path(&self) -> u32;
+    /// When the receiver has something to do by itself, at the earliest.
+    fn receiver_due(&self) -> Time;
+    /// The same of the sender.
+    fn sender_due(&self) -> Time;
+    /// The sender opens its connection now.
+    fn connect(&mut self, at: At<'_>, out: &mut impl Outbox);
+    /// A packet that carries data, or opens the connection, has arrived at the receiver.
+    fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox);
+    /// An ACK with this payload and these flags has arrived at the sender.
+    fn on_ack(&mut self, ack: (Payload, u8), at: At<'_>, out: &mut impl Outbox);
+    /// The next timer of an end and its exact time, if that is before `limit`.
+    fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)>;
+    /// Works out the exact time of a timer that may be due, and fires it if that has come.
+    fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox);
+    /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
+    fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread);
+    /// Tells applications of an ACK that the sender has taken, on a path that carries a connection.
+    fn tell(&self, apps: &mut Apps);
 }
 
 impl<'a> HostPair<'a, Ends> {
@@ -181,6 +207,15 @@ impl<'a> HostPair<'a, Ends> {
     pub(in crate::simulation) fn tcp(self) -> HostPair<'a, TcpEnds> {
         let Self { i, ends, record, half, settings, stores } = self;
         let Ends::Tcp(ends) = ends else { no_tcp(i) };
+        HostPair { i, ends, record, half, settings, stores }
+    }
+
+    /// QUIC's ends over the path, knee's own.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every visit")]
+    pub(in crate::simulation) fn quic(self) -> HostPair<'a, QuicEnds> {
+        let Self { i, ends, record, half, settings, stores } = self;
+        let Ends::Quic(ends) = ends else { panic!("path {i} is not that of a flow over QUIC") };
         HostPair { i, ends, record, half, settings, stores }
     }
 

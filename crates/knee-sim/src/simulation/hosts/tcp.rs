@@ -1,6 +1,7 @@
 //! TCP's receivers and senders: their answers to packets, ACKs and timers, whichever scheduler brings them.
 
-use super::{Algorithm, At, End, EndFigures, HalfView, HostPair, Outbox};
+use super::{Algorithm, At, End, EndFigures, HalfView, HostPair, Outbox, Protocol};
+use crate::simulation::apps::Apps;
 use crate::simulation::build::OwnMake;
 use knee_cc::{DynCongestionControl, Init};
 use knee_core::convert::{count_u32, index_u32};
@@ -16,11 +17,32 @@ use knee_tcp::sender::{AckInfo, Outgoing, Sender};
 /// Size of SYN and SYN-ACK as IP packets: IP and TCP headers with 20 bytes of options.
 const SYN_SIZE: u16 = 60;
 
-impl HostPair<'_, TcpEnds> {
-    /// Data has arrived at the receiver.
+impl Protocol for HostPair<'_, TcpEnds> {
+    #[inline]
+    fn path(&self) -> u32 {
+        self.i
+    }
+
+    #[inline]
+    fn receiver_due(&self) -> Time {
+        self.ends.receiver.due()
+    }
+
+    #[inline]
+    fn sender_due(&self) -> Time {
+        self.ends.sender.due()
+    }
+
+    fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        self.record.syn_at = at.now;
+        self.ends.sender.connect(at.now);
+        self.send_syn(at, out);
+        self.after_other(at, out);
+    }
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    pub(in crate::simulation) fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+    fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, at, out);
@@ -38,6 +60,71 @@ impl HostPair<'_, TcpEnds> {
         }
     }
 
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "with every ACK")]
+    fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
+        if flags & Packet::SYN != 0 {
+            return self.establish(payload, flags, at, out);
+        }
+        let now = at.now;
+        let rtt = match payload {
+            Payload::Ack { next, tsecr } => {
+                let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
+                let ack = AckInfo::plain(next.near(sender.snd_una()), tsecr, flags);
+                sender.on_ack(&ack, now, &self.settings.sender_config, outgoing)
+            }
+            other => self.on_full_ack(other, now),
+        };
+        let rtt = if self.settings.trace_rtt { self.traced_rtt(now) } else { rtt };
+        self.book_rtt(rtt, out);
+        self.after_sender(at, out);
+    }
+
+    fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+        if self.ends.expiry(timer, &self.settings.sender_config.clock) > at.now {
+            return;
+        }
+        match timer {
+            EndTimer::Retransmit => self.on_retransmit_timer(at, out),
+            EndTimer::Pace => {
+                self.ends.sender.on_pace(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
+                self.after_other(at, out);
+            }
+            EndTimer::DelayedAck => {
+                self.ends.receiver.on_delayed_ack(&self.settings.receiver_config, at.path.base_rtt);
+                self.send_ack(at, out);
+            }
+            EndTimer::CompressedSack
+                if self.ends.receiver.on_compressed_sack(&self.settings.receiver_config, at.path.base_rtt) =>
+            {
+                self.send_ack(at, out);
+            }
+            EndTimer::CompressedSack => {}
+        }
+    }
+
+    fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)> {
+        let clock = &self.settings.sender_config.clock;
+        let next = match end {
+            End::Sender => self.ends.sender.next_timer(clock),
+            End::Receiver => self.ends.receiver.next_timer(clock),
+        };
+        Some(next).filter(|(due, _)| *due < limit)
+    }
+
+    fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread) {
+        let figures = figures(self.ends, now);
+        let sender = SenderState { full_control: self.settings.has_full_control(self.record), ..figures.sender };
+        (figures.counts(self.record, now), sender, self.record.take_rtts())
+    }
+
+    #[inline]
+    fn tell(&self, apps: &mut Apps) {
+        apps.after_ack(self.i, &self.ends.sender, self.handshake());
+    }
+}
+
+impl HostPair<'_, TcpEnds> {
     #[cold]
     fn answer_syn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= 1;
@@ -96,30 +183,6 @@ impl HostPair<'_, TcpEnds> {
         delays
     }
 
-    /// Works out the exact time of a timer that may be due, and fires it if that has come.
-    pub(in crate::simulation) fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
-        if self.ends.expiry(timer, &self.settings.sender_config.clock) > at.now {
-            return;
-        }
-        match timer {
-            EndTimer::Retransmit => self.on_retransmit_timer(at, out),
-            EndTimer::Pace => {
-                self.ends.sender.on_pace(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
-                self.after_other(at, out);
-            }
-            EndTimer::DelayedAck => {
-                self.ends.receiver.on_delayed_ack(&self.settings.receiver_config, at.path.base_rtt);
-                self.send_ack(at, out);
-            }
-            EndTimer::CompressedSack
-                if self.ends.receiver.on_compressed_sack(&self.settings.receiver_config, at.path.base_rtt) =>
-            {
-                self.send_ack(at, out);
-            }
-            EndTimer::CompressedSack => {}
-        }
-    }
-
     fn on_retransmit_timer(&mut self, at: At<'_>, out: &mut impl Outbox) {
         if self.ends.sender.established() {
             self.ends.sender.on_timer(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
@@ -129,14 +192,6 @@ impl HostPair<'_, TcpEnds> {
         }
         self.after_other(at, out);
         self.note_state(at.now, out);
-    }
-
-    /// The sender opens its connection now.
-    pub(in crate::simulation) fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
-        self.record.syn_at = at.now;
-        self.ends.sender.connect(at.now);
-        self.send_syn(at, out);
-        self.after_other(at, out);
     }
 
     fn send_syn(&mut self, at: At<'_>, out: &mut impl Outbox) {
@@ -153,27 +208,6 @@ impl HostPair<'_, TcpEnds> {
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
         let flags = Packet::SYN | flags;
         out.data(Packet { at: now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, 1, at);
-    }
-
-    /// An ACK with this payload and these flags has arrived at the sender.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "with every ACK")]
-    pub(in crate::simulation) fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
-        if flags & Packet::SYN != 0 {
-            return self.establish(payload, flags, at, out);
-        }
-        let now = at.now;
-        let rtt = match payload {
-            Payload::Ack { next, tsecr } => {
-                let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
-                let ack = AckInfo::plain(next.near(sender.snd_una()), tsecr, flags);
-                sender.on_ack(&ack, now, &self.settings.sender_config, outgoing)
-            }
-            other => self.on_full_ack(other, now),
-        };
-        let rtt = if self.settings.trace_rtt { self.traced_rtt(now) } else { rtt };
-        self.book_rtt(rtt, out);
-        self.after_sender(at, out);
     }
 
     /// The RTT that a packet trace shows for the ACK that the sender has just taken.
@@ -332,23 +366,6 @@ impl HostPair<'_, TcpEnds> {
     /// RTT of the handshake of a connection that an application opened; zero until it is over.
     pub(in crate::simulation) fn handshake(&self) -> Time {
         self.half.map_or(Time::ZERO, |half| half.handshake)
-    }
-
-    /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
-    pub(in crate::simulation) fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread) {
-        let figures = figures(self.ends, now);
-        let sender = SenderState { full_control: self.settings.has_full_control(self.record), ..figures.sender };
-        (figures.counts(self.record, now), sender, self.record.take_rtts())
-    }
-
-    /// The next timer of an end and its time, if that is before `limit`.
-    pub(in crate::simulation) fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)> {
-        let clock = &self.settings.sender_config.clock;
-        let next = match end {
-            End::Sender => self.ends.sender.next_timer(clock),
-            End::Receiver => self.ends.receiver.next_timer(clock),
-        };
-        Some(next).filter(|(due, _)| *due < limit)
     }
 }
 
