@@ -1,6 +1,6 @@
-"""Each algorithm over QUIC beside TCP on random networks: python scripts/quic_tcp.py ENDPOINTS [NETWORKS [ALGORITHM...]].
+"""Each algorithm over QUIC beside TCP on random networks.
 
-The endpoints of QUIC are quinn or knee.
+Run python scripts/quic_tcp.py ENDPOINTS [NETWORKS [ALGORITHM...]], where the endpoints of QUIC are quinn or knee.
 
 Prints Markdown: goodput and mean RTT over QUIC as parts of those over TCP, as geometric means over the networks with
 the least and the greatest. Like with like: TCP's receiver acknowledges every second packet here, as QUIC's does (RFC

@@ -66,10 +66,20 @@ class RawInfo(_Model):
     length: UInt64
 
 
+class PingFrame(_Model):
+    """events, A.11.2."""
+
+    frame_type: Literal["ping"]
+
+
 class AckFrame(_Model):
     """events, A.11.3."""
 
     frame_type: Literal["ack"]
+    ack_delay: Annotated[float, Field(ge=0)] | None = None
+    ect1: UInt64 | None = None
+    ect0: UInt64 | None = None
+    ce: UInt64 | None = None
     acked_ranges: Annotated[list[Annotated[list[UInt64], Field(min_length=1, max_length=2)]], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -87,7 +97,7 @@ class StreamFrame(_Model):
     length: UInt64
 
 
-Frame = Annotated[AckFrame | StreamFrame, Field(discriminator="frame_type")]
+Frame = Annotated[AckFrame | PingFrame | StreamFrame, Field(discriminator="frame_type")]
 
 
 class PacketSent(_Model):

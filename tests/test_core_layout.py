@@ -94,6 +94,7 @@ OVER_QUIC: dict[str, Any] = {
     "link": {"rate": "20 Mbit/s", "limit": "60 packets"},
     "flows": [
         {"cc": "quinn:cubic", "rtt": "40 ms", "transport": "quic"},
+        {"cc": "reno", "rtt": "40 ms", "transport": "quic"},
         {
             "cc": "noq:cubic",
             "rtt": "40 ms",
@@ -103,6 +104,7 @@ OVER_QUIC: dict[str, Any] = {
     ],
 }
 OTHERS_OF_QUIC = {
+    "endpoints": "knee",
     "receive_window": 20_000,
     "stream_receive_window": 20_000,
     "initial_mtu": 1300,

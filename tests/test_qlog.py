@@ -37,11 +37,13 @@ def _acked(events: list[dict[str, Any]]) -> set[int]:
     return {number for frame in frames for first, last in frame["acked_ranges"] for number in range(first, last + 1)}
 
 
-@pytest.fixture(scope="module", params=["tcp", "quic"])
+@pytest.fixture(scope="module", params=["tcp", "quinn", "knee"])
 def logged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Any]:
-    """The result, the header and the events of a flow that loses packets."""
+    """The result, the header and the events of a flow that loses packets: over TCP, or QUIC with these endpoints."""
     folder = tmp_path_factory.mktemp("qlog") / request.param
-    result = _run(folder, _told({"transport": request.param}))
+    tcp = request.param == "tcp"
+    quic = {} if tcp else {"quic": {"endpoints": request.param}}
+    result = _run(folder, _told({"transport": "tcp" if tcp else "quic"}) | quic)
     return (result, *read(folder / "qlog" / "flow-1.sqlog"))
 
 

@@ -96,7 +96,7 @@ impl Default for TcpSpec {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuicSpec {
-    /// What is at the ends of connections under knee's algorithms.
+    /// Endpoints of connections under knee's algorithms.
     pub endpoints: QuicEndpoints,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
@@ -129,7 +129,7 @@ impl Default for QuicSpec {
     }
 }
 
-/// What is at the ends of QUIC connections under knee's algorithms.
+/// Endpoints of QUIC connections under knee's algorithms.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum QuicEndpoints {

@@ -212,6 +212,6 @@ mod tests {
         let config = Config::default();
         assert_eq!(config.time_threshold.of_time(Time::from_nanos(8_000_000_008)), Time::from_nanos(9_000_000_009));
         assert_eq!(config.pacing_gain.of_rate(knee_core::Rate::from_mbps(4)), knee_core::Rate::from_mbps(5));
-        assert_eq!((config.payload(), config.size(config.payload())), (1163, 1200));
+        assert_eq!((config.payload(), config.size(config.payload())), (1167, 1200));
     }
 }

@@ -203,7 +203,8 @@ impl FlowLog {
     }
 }
 
-fn header(number: u64) -> PacketHeader {
+/// The header of the packet, or transmission, of this number.
+pub(crate) fn header(number: u64) -> PacketHeader {
     PacketHeader { packet_type: PacketType::OneRtt, packet_number: Some(number), ..PacketHeader::default() }
 }
 
@@ -252,20 +253,21 @@ fn metrics(sender: &Sender) -> MetricsUpdated {
 }
 
 /// The metrics of `now` that differ from `before`, if any do.
-fn changes(before: &MetricsUpdated, now: &MetricsUpdated) -> Option<MetricsUpdated> {
+pub(crate) fn changes(before: &MetricsUpdated, now: &MetricsUpdated) -> Option<MetricsUpdated> {
     fn new<T: PartialEq + Copy>(before: Option<T>, now: Option<T>) -> Option<T> {
         now.filter(|_| now != before)
     }
     let changes = MetricsUpdated {
         min_rtt: new(before.min_rtt, now.min_rtt),
         smoothed_rtt: new(before.smoothed_rtt, now.smoothed_rtt),
+        latest_rtt: new(before.latest_rtt, now.latest_rtt),
+        pto_count: new(before.pto_count, now.pto_count),
         rtt_variance: new(before.rtt_variance, now.rtt_variance),
         congestion_window: new(before.congestion_window, now.congestion_window),
         bytes_in_flight: new(before.bytes_in_flight, now.bytes_in_flight),
         packets_in_flight: new(before.packets_in_flight, now.packets_in_flight),
         ssthresh: new(before.ssthresh, now.ssthresh),
         pacing_rate: new(before.pacing_rate, now.pacing_rate),
-        ..MetricsUpdated::default()
     };
     (changes != MetricsUpdated::default()).then_some(changes)
 }

@@ -2,7 +2,7 @@
 //! networks do what arithmetic says.
 
 use crate::laws;
-use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
+use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec, with_quic};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::{Output, Rows, Simulation, Spec, Tap};
 use knee_tcp::sender::AckInfo;
@@ -90,7 +90,7 @@ fn in_batches_of(
 
 #[test]
 fn both_schedulers_give_the_same_bits() {
-    in_batches(400, 0.84, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
+    in_batches(400, 0.84, &with_quic(prop_oneof![any_dumbbell(), any_chain()]), |spec| {
         let mut watched = simulation(spec);
         watched.tap(Box::new(Onlooker));
         prop_assert!(watched.obstacle().is_some());
@@ -129,7 +129,8 @@ impl Tap for Counting {
 
 #[test]
 fn a_run_in_stretches_gives_the_same_bits() {
-    let networks = (prop_oneof![any_dumbbell(), any_chain(), any_network()], prop::collection::vec(1_u64..400, 1..6));
+    let networks =
+        (with_quic(prop_oneof![any_dumbbell(), any_chain(), any_network()]), prop::collection::vec(1_u64..400, 1..6));
     let networks = networks.prop_map(|(spec, stretches)| json!({"spec": spec, "stretches": stretches}));
     in_batches_of(
         200,
@@ -177,7 +178,7 @@ fn a_run_in_stretches_gives_the_same_bits() {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let divided = AtomicU32::new(0);
-    in_batches(200, 0.84, &prop_oneof![any_dumbbell(), any_chain()], |spec| {
+    in_batches(200, 0.84, &with_quic(prop_oneof![any_dumbbell(), any_chain()]), |spec| {
         let alone = bits(run(spec));
         for most in [2, 3, 8] {
             let mut simulation = simulation(spec);
@@ -259,7 +260,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_figure_is_beyond_the_possible(spec in prop_oneof![any_dumbbell(), any_network()]) {
+    fn no_figure_is_beyond_the_possible(spec in with_quic(prop_oneof![any_dumbbell(), any_network()])) {
         let (output, rows) = simulation(&spec).run().unwrap();
         prop_assert_eq!(laws::check(&spec, &output, &rows), Ok(()));
     }
@@ -269,12 +270,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_packet_is_created_or_lost_unaccounted(spec in prop_oneof![any_network(), any_chain()]) {
+    fn no_packet_is_created_or_lost_unaccounted(spec in with_quic(prop_oneof![any_network(), any_chain()])) {
         audited(&spec);
     }
 
     #[test]
-    fn the_same_specification_gives_the_same_bits(spec in any_network()) {
+    fn the_same_specification_gives_the_same_bits(spec in with_quic(any_network())) {
         prop_assert!(bits(run(&spec)) == bits(run(&spec)));
     }
 }

@@ -1,7 +1,9 @@
 //! A simulation that is stepped, changed as it runs and copied gives the bits of an uninterrupted one of the same
 //! specification.
 
-use crate::networks::{MS, S, any_applications, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec};
+use crate::networks::{
+    MS, S, any_applications, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec, with_quic,
+};
 use knee_cc::{Ack, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl};
 use knee_core::Time;
 use knee_core::convert::index;
@@ -104,7 +106,8 @@ fn any_spec() -> impl Strategy<Value = Value> {
         with_datagrams(&mut spec, &kinds);
         spec
     });
-    prop_oneof![any_dumbbell(), any_chain(), any_network(), any_transfers(), any_applications(), datagrams]
+    let bulk = with_quic(prop_oneof![any_dumbbell(), any_chain(), any_network()]);
+    prop_oneof![3 => bulk, 1 => any_transfers(), 1 => any_applications(), 1 => datagrams]
 }
 
 /// A simulation of `spec` that has come to `at`.
@@ -264,6 +267,8 @@ fn an_own_algorithm_an_outside_queue_and_a_spool_are_not_copied() {
     let mut quic = spec.clone();
     quic["flows"][0]["transport"] = json!("quic");
     assert!(!cfg!(feature = "quic") || simulation(&quic).copied().is_none());
+    quic["quic"] = json!({"endpoints": "knee"});
+    assert!(simulation(&quic).copied().is_some());
     let make = knee_sim::OwnMake::Algorithm(std::sync::Arc::new(|_, _, _| Box::new(NotCopied)));
     let own = knee_sim::Own { name: "mine".into(), entry: knee_cc::find("reno").unwrap(), make };
     let queue = |outside| {

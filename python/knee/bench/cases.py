@@ -127,6 +127,10 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "transfers": ("10,000 transfers of 30 kB per second, 10 Gbit/s, RTT 20 ms, 10 s", _transfers),
     "python2": ("reno2 with Reno written in Python", _python2),
     "quic2": ("reno2 over QUIC, 5 s", partial(_two, duration="5 s", transport="quic", tls=False)),
+    "quic2-knee": (
+        "reno2 over knee's own QUIC",
+        partial(_two, transport="quic", more={"quic": {"endpoints": "knee"}}),
+    ),
     "quic2-tls": ("quic2 with encryption", partial(_two, duration="5 s", transport="quic", tls=True)),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, cc="cubic")),
     "uml-lola2": ("uml2 with LoLa, which paces", partial(_uml2, cc="lola")),

@@ -21,7 +21,7 @@ from knee.own import LIMIT_S, Named, code_allowed, described, policy_of
 from knee.results.manifest import fingerprint
 from knee.scenario import Changes, Plain, Scenario, from_dict
 from knee.scenario.keys import ChangeKeys, FlowKeys
-from knee.scenario.spec import span, spec
+from knee.scenario.spec import has_own_endpoints, span, spec
 from knee.scenario.units import format_time, is_number, parse_time, shown
 from knee.system import forked
 
@@ -254,7 +254,7 @@ class Simulation:
         """Whether :meth:`clone` copies the engine or simulates the scenario again, and why."""
         flows = [flow for flow in self._scenario.flows for _ in range(flow.count)]
         for flow, label in zip(flows, self._scenario.labels, strict=True):
-            if flow.transport == "quic":
+            if flow.transport == "quic" and not has_own_endpoints(self._scenario, flow):
                 return CloneCost("replay", f"{label} goes over QUIC, and connections of its stack cannot be copied")
             if isinstance(flow.cc, Named) and policy_of(flow.cc) is None:
                 return CloneCost("replay", f"{label} runs the Python class {flow.cc}, and its objects are not copied")

@@ -142,7 +142,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int])
             found = "neither the simulator nor the running kernel runs programs as flows"
             raise Refused(found, 'expected ground "uml", as with --ground uml', key=f"flows[{i}].program")
         if flow.transport == "quic":
-            _check_quic(flow, f"flows[{i}]")
+            _check_quic(scenario, flow, f"flows[{i}]")
         cc = flow.cc
         params: Core = {}
         if cc != NO_CC:
@@ -239,8 +239,14 @@ def _check_endpoints(scenario: Scenario) -> None:
             raise Refused("all QUIC flows send datagrams, which have none", "leave it out", key=f"quic.{key}")
         if key in _OF_DATAGRAMS and kinds == {False}:
             raise Refused("no QUIC flow sends datagrams", "leave it out", key=f"quic.{key}")
+    own = [has_own_endpoints(scenario, flow) for flow in quic]
+    if quic and all(own) and "initial_mtu" in given:
+        raise Refused("packets of knee's endpoints have max_mtu from the start", "leave it out", key="quic.initial_mtu")
+    if any(own):
+        _check_own_endpoints(scenario)
     for i, flow in enumerate(scenario.flows):
-        if flow.transport == "quic" and scenario.quic.max_ack_delay > max(_ALWAYS_ASKED, flow.rtt):
+        stacks = flow.transport == "quic" and not has_own_endpoints(scenario, flow)
+        if stacks and scenario.quic.max_ack_delay > max(_ALWAYS_ASKED, flow.rtt):
             found = f"{format_time(scenario.quic.max_ack_delay)} is longer than the RTT of flows[{i}]"
             accepted = (
                 f"expected at most {format_time(max(_ALWAYS_ASKED, flow.rtt))}, for which the QUIC stack asks there"
@@ -248,14 +254,47 @@ def _check_endpoints(scenario: Scenario) -> None:
             raise Refused(found, accepted, key="quic.max_ack_delay")
 
 
-def _check_quic(flow: Flow, key: str) -> None:
+def has_own_endpoints(scenario: Scenario, flow: Flow) -> bool:
+    """Whether knee's own endpoints of QUIC are those of a flow."""
+    own = flow.transport == "quic" and scenario.quic.endpoints == "knee"
+    return own and flow.cc not in registry.quic_controllers()
+
+
+def _check_own_endpoints(scenario: Scenario) -> None:
+    """Refuses settings that knee's own endpoints do not have."""
+    quic = scenario.quic
+    for key, most, said in (
+        ("max_ack_delay", 524_000_000, format_time),
+        ("ack_eliciting_threshold", 9999, str),
+        ("receive_window", 2**31 - 1, format_bytes),
+        ("stream_receive_window", 2**31 - 1, format_bytes),
+    ):
+        value = getattr(quic, key)
+        if value is not None and value > most:
+            found = f"{said(value)} is more than knee's endpoints have"
+            raise Refused(found, f'expected at most {said(most)}, or endpoints = "quinn"', key=f"quic.{key}")
+
+
+def _check_quic(scenario: Scenario, flow: Flow, key: str) -> None:
     """Refuses what means nothing to a QUIC flow."""
+    own = has_own_endpoints(scenario, flow)
+    if own and flow.traffic is not None:
+        found = f"knee's own endpoints of QUIC carry endless flows and single transfers, not {flow.traffic.kind}"
+        raise Refused(found, 'expected endpoints = "quinn" in [quic], or no traffic', key=f"{key}.traffic")
+    if own and flow.tls:
+        raise Refused(
+            "knee's own endpoints of QUIC do not encrypt",
+            'expected endpoints = "quinn" in [quic], or no such key',
+            key=f"{key}.tls",
+        )
     entry = registry.flow_controls()[flow.cc]
-    if entry.needs["ecn"] != "classic":
+    classic = entry.needs["ecn"] == "classic"
+    if not classic and not own:
         found = f"{flow.cc} counts CE marks one by one, and the QUIC stack reports only that there were some"
-        raise Refused(found, 'expected transport = "tcp", or another congestion control', key=f"{key}.cc")
-    if isinstance(flow.ecn, str):
-        found = "the QUIC stack has feedback of its own and sends ECT(0)"
+        accepted = 'expected endpoints = "knee" in [quic], transport = "tcp", or another congestion control'
+        raise Refused(found, accepted, key=f"{key}.cc")
+    if isinstance(flow.ecn, str) and classic:
+        found = "QUIC has feedback of its own, and sends ECT(0)"
         raise Refused(found, "expected true or false", key=f"{key}.ecn")
     if flow.cc.startswith("noq:") and flow.traffic is not None and flow.traffic.kind in ("transfers", "bursts"):
         found = (

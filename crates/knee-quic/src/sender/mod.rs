@@ -43,7 +43,7 @@ use knee_core::Time;
 use knee_tcp::sender::Micros;
 use knee_tcp::timer::Timer;
 use pacer::Pacer;
-use rtt::RttEstimator;
+pub use rtt::RttEstimator;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use thiserror::Error;
@@ -262,6 +262,22 @@ impl Sender {
     /// Smoothed RTT; none before the first sample.
     pub const fn srtt(&self) -> Option<Time> {
         if self.rtt.first_sample().is_some() { Some(self.rtt.smoothed()) } else { None }
+    }
+
+    /// The RTT.
+    pub const fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// Probe timeouts since the last packet was newly acknowledged.
+    pub const fn pto_count(&self) -> u32 {
+        self.pto_count
+    }
+
+    /// The numbers of the last `count` packets found lost, in the order in which they were.
+    pub fn last_lost(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
+        let lost = &self.lost_packets;
+        lost.range(lost.len().saturating_sub(count)..).map(|packet| packet.number)
     }
 
     /// Counters since the start.

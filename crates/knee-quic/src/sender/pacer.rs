@@ -160,6 +160,22 @@ mod tests {
         assert_eq!(sender.paced(1200, Time::from_secs(20), &config), 10);
     }
 
+    /// Linux's multiples (`tcp_update_pacing_rate`): 2 below half of the threshold, 1.2 from there on. A window of ten
+    /// packets in 100 ms are a packet each 5 ms, or 8.333.
+    #[test]
+    fn where_the_algorithm_asks_for_pacing_packets_leave_one_by_one_at_linuxs_rate() {
+        let config = Config::default();
+        let mut sender = testing::sender("lola", SenderInit::default(), Some(Time::from_millis(100)), &config);
+        let now = Time::from_secs(1);
+        for (ssthresh, next) in [(u32::MAX, 5_000_000), (20, 8_333_334)] {
+            sender.pacer = Pacer::new(true);
+            sender.control.ssthresh = ssthresh;
+            assert_eq!(sender.paced(1200, now, &config), 1);
+            sender.pace(1200, now, &config);
+            assert_eq!((sender.paced(1200, now, &config), sender.pacer.due), (0, now + Time::from_nanos(next)));
+        }
+    }
+
     #[test]
     fn a_rate_of_zero_lets_one_burst_leave() {
         let mut pacer = Pacer::new(true);

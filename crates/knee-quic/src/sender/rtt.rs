@@ -34,6 +34,16 @@ impl RttEstimator {
         self.smoothed
     }
 
+    /// The latest sample.
+    pub const fn latest(&self) -> Time {
+        self.latest
+    }
+
+    /// The variation of the RTT.
+    pub const fn variation(&self) -> Time {
+        self.variation
+    }
+
     /// Takes a sample; the ACK waited for `delay`. Gives the sample without that delay.
     fn sample(&mut self, rtt: Time, delay: Time, now: Time, config: &Config) -> Time {
         self.latest = rtt;

@@ -10,7 +10,7 @@ use knee_core::{Rate, Time};
 use std::sync::{Arc, Mutex};
 
 /// Data of a full packet.
-const FULL: u64 = 1163;
+const FULL: u64 = 1167;
 
 /// Writes down its events; halves the threshold and grows by what it is told.
 #[derive(Clone)]
@@ -287,7 +287,8 @@ fn pacing_restarts_after_the_window_where_the_algorithm_asks_for_it() {
         let mut bench = Bench::new(Needs { pacing: true, ..SENT }, None, |_| {});
         bench.sender.control.pacing_rate = Some(Rate::from_bps(1_200_000));
         bench.sender.control.restart_pacing = restart;
-        bench.send(0);
+        // The window holds ten packets.
+        (0..=10).for_each(|k| drop(bench.send(8 * k)));
         let sent = bench.ack(1_000, &[(0, 1)], 0).into_iter().filter(|line| line.starts_with("sent")).count();
         let next = if sent > 0 { 1_000 } else { bench.sender.pacer.due.as_millis() };
         assert_eq!(next, leaves);

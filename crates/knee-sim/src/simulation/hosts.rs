@@ -8,6 +8,7 @@
 pub(super) mod carried;
 pub(super) mod datagrams;
 pub(super) mod endpoint;
+mod endpoint_log;
 mod pair;
 #[cfg_attr(not(feature = "quic"), path = "hosts/no_quic.rs")]
 pub(super) mod quic;

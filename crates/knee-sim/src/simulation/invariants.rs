@@ -201,12 +201,14 @@ pub fn network(bytes: &[u8]) -> Value {
     let flow = |source: &mut Source| {
         let from = if source.chance(200) { 0 } else { source.below(links) };
         let start = if source.chance(128) { 0 } else { time(source) };
+        let traffic = if source.chance(200) { None } else { Some(traffic(source)) };
+        let over_quic = traffic.is_none() && source.chance(48);
         json!({
             "label": "a flow", "cc": source.one_of(&ccs), "rtt": (1 << 25) + time(source), "start": start,
             "stop": if source.chance(200) { duration } else { time(source) },
             "bytes": source.maybe(|source| source.log_uniform(24)),
             "path": if source.chance(128) { vec![0] } else { (from..links).collect::<Vec<_>>() },
-            "traffic": if source.chance(200) { None } else { Some(traffic(source)) },
+            "traffic": traffic, "transport": if over_quic { "quic" } else { "tcp" },
             "reverse": source.chance(20), "pacing": source.chance(64), "ecn": source.one_of(&["off", "off", "off", "on", "accurate", "l4s"]),
         })
     };
@@ -234,6 +236,7 @@ pub fn network(bytes: &[u8]) -> Value {
     json!({
         "duration": duration, "seed": seed, "interval": interval, "warmup": warmup,
         "links": all, "flows": flows, "changes": changes, "tcp": tcp,
+        "quic": {"endpoints": "knee"},
     })
 }
 

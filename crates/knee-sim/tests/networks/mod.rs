@@ -129,6 +129,20 @@ pub fn any_works() -> impl Strategy<Value = Works> {
     prop_oneof![wire, any.prop_map(|(model, loss, delay)| Works { model, loss, delay })]
 }
 
+/// The same networks; in half of them some flows go over QUIC, knee's own.
+pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+    let acks = (prop_oneof![Just(25 * MS), MS..100 * MS], 0u64..12);
+    (networks, any::<bool>(), any::<u16>(), acks).prop_map(|(mut spec, some, over, (delay, threshold))| {
+        for (i, flow) in spec["flows"].as_array_mut().unwrap().iter_mut().enumerate() {
+            if some && over >> (i % 16) & 1 == 1 {
+                flow["transport"] = json!("quic");
+            }
+        }
+        spec["quic"] = json!({"endpoints": "knee", "max_ack_delay": delay, "ack_eliciting_threshold": threshold});
+        spec
+    })
+}
+
 prop_compose! {
     /// Flows over one link. In half of them all times are round, so that much happens at the same nanosecond: a full
     /// packet takes a whole number of microseconds then.

@@ -61,16 +61,16 @@ impl Visitor<'_> {
             let (ends, flow) = self.hosts.look(i);
             if let Ends::Tcp(tcp) = ends {
                 if self.sample.is_some() {
-                    fetch(&tcp.sender)
+                    fetch(&tcp.sender);
                 } else {
-                    tcp.sender.fetch()
+                    tcp.sender.fetch();
                 }
                 fetch(&tcp.receiver);
             }
             if self.sample.is_some() {
-                fetch(flow)
+                fetch(flow);
             } else {
-                fetch_first(flow, 1)
+                fetch_first(flow, 1);
             }
             fetch(&self.paths[i as usize]);
             fetch_first(&self.pending[self.place(i)], 1);
@@ -115,7 +115,7 @@ impl Visitor<'_> {
     }
 }
 
-/// What a flow does in a visit, in this order.
+/// Steps of a visit, in this order.
 pub(super) struct Steps {
     /// It starts at this time.
     pub(super) starts: Option<Time>,

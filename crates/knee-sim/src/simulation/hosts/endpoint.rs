@@ -4,6 +4,7 @@
 //! bytes (RFC 9000, 14.1), for which the flag [`Packet::SYN`] stands. Data leaves behind the Finished. Then data and
 //! ACKs alternate as TCP's do; an ACK for which a packet has no room waits in the [`Stores`](super::Stores).
 
+use super::endpoint_log::EndpointLog;
 use super::{Algorithm, At, End, EndFigures, HostPair, Outbox, Protocol};
 use crate::simulation::apps::Apps;
 use crate::simulation::build::OwnMake;
@@ -46,6 +47,8 @@ pub(in crate::simulation) struct QuicEnds {
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.
     cwnd_integral: (u128, Time, u32),
+    /// Where the sender's events are logged.
+    log: Option<Box<EndpointLog>>,
 }
 
 /// The settings of a specification; the usual ones where other endpoints have those.
@@ -105,6 +108,7 @@ impl QuicEnds {
             established: false,
             received: Received::default(),
             cwnd_integral: (0, start, 0),
+            log: None,
         }
     }
 
@@ -197,6 +201,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
     }
 
     fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        self.ends.log = self.log().map(|log| Box::new(EndpointLog::new(log)));
         self.send_handshake(0, at, out);
         self.ends.initials.push(at.now);
         self.set_initial_timer(at.now);
@@ -228,9 +233,14 @@ impl Protocol for HostPair<'_, QuicEnds> {
             }
             other => self.stores.quic_acks.remove(other.key() as usize),
         };
+        if let Some(log) = &mut self.ends.log {
+            log.note_received(now, &frame, AROUND_ACK + frame.size());
+        }
         let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.quic_outgoing);
         let rtt = sender.on_ack(&frame, now, &self.settings.quic_ends, outgoing);
         let rtt = rtt.unwrap_or_else(|violation| panic!("flow {}: {violation}", self.i));
+        // Figures have the ACK's delay in them.
+        let rtt = rtt.map(|_| self.ends.sender.rtt().latest());
         self.book_rtt(rtt, out);
         self.after_sender(at, out);
     }
@@ -367,6 +377,9 @@ impl HostPair<'_, QuicEnds> {
     #[inline]
     fn after_sender(&mut self, at: At<'_>, out: &mut impl Outbox) {
         let headers = self.settings.quic_ends.headers;
+        if self.ends.log.is_some() {
+            self.log_sender(at.now);
+        }
         for Outgoing { first, count, offset, len, mark, .. } in self.stores.quic_outgoing.drain(..) {
             let payload = Payload::Stream { number: Seq::new(first), offset: Seq::new(offset), len };
             let (size, flags) = (HEADERS + headers + len, ect(mark));
@@ -386,6 +399,16 @@ impl HostPair<'_, QuicEnds> {
         // A flow that was stopped is done without having sent it all.
         if self.ends.sender.done() && self.ends.sender.new_bytes() == self.record.complete_at {
             self.complete(at.now, out);
+        }
+    }
+    /// Logs what the sender has done.
+    #[cold]
+    fn log_sender(&mut self, now: Time) {
+        let (QuicEnds { sender, log, .. }, config) = (&mut *self.ends, &self.settings.quic_ends);
+        let Some(log) = log else { return };
+        log.note_updated(now, sender, config);
+        for burst in &self.stores.quic_outgoing {
+            log.note_sent(now, burst, config.headers + burst.len);
         }
     }
 }

@@ -1,0 +1,105 @@
+//! qlog events of a sender of knee's own QUIC: packets sent, received and lost, and metrics.
+
+use crate::sender_log::{changes, header};
+use knee_core::Time;
+use knee_core::convert::{nearest_f32, saturating_index, saturating_u16};
+use knee_qlog::Log;
+use knee_qlog::events::quic::{AckedRanges, MetricsUpdated, PacketLost, PacketReceived, PacketSent, QuicFrame};
+use knee_qlog::events::{EventData, RawInfo};
+use knee_quic::{AckFrame, Config, Outgoing, Sender};
+
+/// The log of a flow's sender.
+#[derive(Clone)]
+pub(super) struct EndpointLog {
+    log: Log,
+    /// Packets received so far.
+    received: u64,
+    /// Packets found lost so far.
+    lost: u64,
+    /// As they were last logged.
+    metrics: MetricsUpdated,
+}
+
+impl EndpointLog {
+    pub(super) fn new(log: Log) -> Self {
+        Self { log, received: 0, lost: 0, metrics: MetricsUpdated::default() }
+    }
+
+    /// A burst leaves.
+    pub(super) fn note_sent(&self, at: Time, burst: &Outgoing, size: u16) {
+        for k in 0..u64::from(burst.count) {
+            let frame = if burst.len == 0 {
+                QuicFrame::Ping { length: None, payload_length: None }
+            } else {
+                let (offset, length) = (burst.offset + k * u64::from(burst.len), u64::from(burst.len));
+                QuicFrame::Stream { stream_id: 0, offset, length, fin: None, raw: None }
+            };
+            let event = PacketSent {
+                header: header(burst.first + k),
+                raw: Some(raw(size)),
+                frames: Some([frame].into_iter().collect()),
+                ..PacketSent::default()
+            };
+            self.log.event(at, &EventData::PacketSent(event));
+        }
+    }
+
+    /// A packet with an ACK arrives.
+    pub(super) fn note_received(&mut self, at: Time, ack: &AckFrame, size: u16) {
+        let counts = ack.ecn;
+        let frame = QuicFrame::Ack {
+            ack_delay: Some(nearest_f32(ack.delay.as_millis_f64())),
+            acked_ranges: Some(AckedRanges::Double(ack.ranges().map(|(from, to)| (from, to - 1)).collect())),
+            ect1: counts.map(|counts| counts.ect1),
+            ect0: counts.map(|counts| counts.ect0),
+            ce: counts.map(|counts| counts.ce),
+            length: None,
+            payload_length: None,
+        };
+        let event = PacketReceived {
+            header: header(self.received),
+            raw: Some(raw(size)),
+            frames: Some(vec![frame]),
+            ..PacketReceived::default()
+        };
+        self.received += 1;
+        self.log.event(at, &EventData::PacketReceived(event));
+    }
+
+    /// The sender has taken an ACK, or one of its timers has fired.
+    pub(super) fn note_updated(&mut self, at: Time, sender: &Sender, config: &Config) {
+        let lost = sender.view().lost;
+        for number in sender.last_lost(saturating_index(lost - self.lost)) {
+            let event = PacketLost { header: Some(header(number)), ..PacketLost::default() };
+            self.log.event(at, &EventData::PacketLost(event));
+        }
+        self.lost = lost;
+        let now = metrics(sender, config);
+        if let Some(changes) = changes(&self.metrics, &now) {
+            self.log.event(at, &EventData::MetricsUpdated(changes));
+            self.metrics = now;
+        }
+    }
+}
+
+/// Bytes of a packet of QUIC.
+fn raw(size: u16) -> RawInfo {
+    RawInfo { length: Some(u64::from(size)), ..RawInfo::default() }
+}
+
+fn metrics(sender: &Sender, config: &Config) -> MetricsUpdated {
+    let ms = |time: Time| (time > Time::ZERO && time < Time::MAX).then(|| nearest_f32(time.as_millis_f64()));
+    let (rtt, ssthresh) = (sender.rtt(), sender.control.ssthresh);
+    MetricsUpdated {
+        min_rtt: ms(rtt.least()),
+        smoothed_rtt: ms(rtt.smoothed()),
+        latest_rtt: ms(rtt.latest()),
+        rtt_variance: ms(rtt.variation()),
+        pto_count: Some(saturating_u16(u64::from(sender.pto_count()))),
+        congestion_window: Some(sender.window(config)),
+        bytes_in_flight: Some(sender.bytes_in_flight()),
+        packets_in_flight: Some(u64::from(sender.view().in_flight)),
+        ssthresh: (ssthresh < knee_cc::INFINITE_SSTHRESH).then(|| u64::from(ssthresh) * u64::from(config.datagram)),
+        pacing_rate: sender.paces().then(|| sender.pacing_rate(config).as_bps()),
+    }
+}

@@ -1,0 +1,118 @@
+"""Flows over QUIC whose ends are knee's own: beside quinn and TCP, their figures, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import knee
+from knee.errors import ScenarioError
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+import quic_tcp
+
+_LINK = {"rate": "20 Mbit/s", "limit": "100 kB"}
+_FLOW: dict[str, Any] = {"cc": "cubic", "rtt": "40 ms", "transport": "quic"}
+_OWN = {"endpoints": "knee"}
+
+
+def _told(*flows: dict[str, Any], quic: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    made = {"duration": "10 s", "link": _LINK, "flows": [_FLOW | flow for flow in flows], "quic": _OWN | (quic or {})}
+    return made | changes
+
+
+def test_reno_does_what_it_does_in_quinn() -> None:
+    """Full packets from the start, and no losses by chance: of 20 random networks at most a tenth differs.
+
+    quinn against itself with other seeds differs by up to 0.7 % of the goodput and 0.5 % of the RTT, and more than a
+    tenth of the losses on a third of the networks.
+    """
+    apart = []
+    for network in quic_tcp.networks(20, (0.0,), seed=2):
+        link = {"rate": f"{network.mbit} Mbit/s", "limit": f"{network.buffer_ms} ms"}
+        flow = {"cc": "reno", "rtt": f"{network.rtt_ms} ms", "transport": "quic"}
+        made = {"duration": f"{12 + 0.15 * network.rtt_ms:.0f} s", "link": link, "flows": [flow]}
+        ends = ({"endpoints": "knee"}, {"endpoints": "quinn", "initial_mtu": "1452 B"})
+        own, quinn = (knee.run(made | {"quic": quic}).summary["flows"][0] for quic in ends)
+        ratios = [own[figure] / quinn[figure] for figure in ("goodput_mbps", "rtt_mean_ms")]
+        losses = abs(own["lost_packets"] - quinn["lost_packets"])
+        if any(abs(ratio - 1) > 0.01 for ratio in ratios) or losses > max(3, 0.2 * quinn["lost_packets"]):
+            apart.append((network, ratios, own["lost_packets"], quinn["lost_packets"]))
+    assert len(apart) <= 2, apart
+
+
+@pytest.mark.parametrize("cc", ["dctcp", "prague"])
+def test_an_algorithm_that_counts_marks_has_over_quic_what_it_has_over_tcp(cc: str) -> None:
+    """ACKs of QUIC tell how many packets were marked (RFC 9000, 19.3.2)."""
+    queue = {"queue": "codel", "queue_params": {"ce_threshold": "1 ms"}} if cc == "dctcp" else {"queue": "dualpi2"}
+    link = {"rate": "50 Mbit/s", "limit": "1000 packets"} | queue
+    seen = []
+    for transport, ends in (("quic", {"quic": _OWN}), ("tcp", {})):
+        flow = {"cc": cc, "rtt": "20 ms", "transport": transport}
+        result = knee.run({"duration": "10 s", "warmup": "2 s", "link": link, "flows": [flow], **ends})
+        assert result.summary["links"][0]["marks"] > 100
+        (figures,) = result.summary["flows"]
+        assert figures["lost_packets"] == 0
+        seen.append(figures)
+    quic, tcp = seen
+    assert quic["goodput_mbps"] == pytest.approx(tcp["goodput_mbps"], rel=0.05)
+    assert quic["rtt_mean_ms"] == pytest.approx(tcp["rtt_mean_ms"], rel=0.1)
+
+
+def test_a_clone_of_a_simulation_is_a_copy() -> None:
+    live = knee.Simulation(_told({}, {"cc": "bbr"}, duration="2 s"))
+    live.run_until("1 s")
+    assert live.clone_cost().how == "copy"
+    clone = live.clone()
+    assert live.result().samples.equals(clone.result().samples)
+
+
+def test_a_stacks_own_controllers_and_a_python_class_run_beside() -> None:
+    class Fixed(knee.CongestionControl):
+        def on_ack(self, ack: Any, control: Any) -> None:
+            control.cwnd = 20
+
+    told = _told({"cc": "quinn:reno"}, {"cc": Fixed}, {"transport": "tcp"})
+    flows = knee.run(told).summary["flows"]
+    assert all(flow["goodput_mbps"] > 1 for flow in flows)
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
+    """On the link back an ACK has 14 bytes of Ethernet, 28 of IP and UDP, 27 around its frame, and that has 6 to 13.
+    Nothing is lost, since the window is that of the receiver."""
+    link = _LINK | {"reverse": {"rate": "20 Mbit/s", "limit": "100 kB"}}
+    told = _told({}, quic={"ack_eliciting_threshold": every - 1, "receive_window": "100 kB"}, link=link)
+    result = knee.run(told)
+    (flow,) = result.summary["flows"]
+    back = next(link for link in result.summary["links"] if link["link"].endswith("(reverse)"))
+    acks = flow["sent_packets"] / every
+    assert 75 <= back["utilization"] * 20e6 * 10 / 8 / acks <= 82.5
+
+
+@pytest.mark.parametrize(
+    ("told", "key"),
+    [
+        (_told({"traffic": {"kind": "bursts", "burst": "1 MB", "period": "1 s"}}), r"flows\[0\]\.traffic: .* bursts;"),
+        (_told({"traffic": {"kind": "rtc"}}), r"flows\[0\]\.traffic: .* not rtc;"),
+        (_told({"tls": True}), r"flows\[0\]\.tls: .* do not encrypt"),
+        (_told({"ecn": "l4s"}), r"flows\[0\]\.ecn"),
+        (_told({}, quic={"initial_mtu": "1300 B"}), r"quic\.initial_mtu: .* max_mtu from the start"),
+        (_told({}, quic={"max_ack_delay": "525 ms"}), r"quic\.max_ack_delay: 525 ms .* at most 524 ms"),
+        (_told({}, quic={"ack_eliciting_threshold": 10_000}), r"quic\.ack_eliciting_threshold: 10000 .* 9999"),
+        (_told({}, quic={"receive_window": "3 GB"}), r"quic\.receive_window: 3 GB"),
+        (_told({}, quic={"endpoints": "quiche"}), r'quic\.endpoints: "quiche" .*: quinn, knee'),
+    ],
+)
+def test_what_these_endpoints_do_not_have_is_refused_by_key(told: dict[str, Any], key: str) -> None:
+    with pytest.raises(ScenarioError, match=key):
+        knee.run(told)
+
+
+def test_the_running_kernel_refuses_them_by_key() -> None:
+    with pytest.raises(ScenarioError, match=r"quic\.endpoints: knee's own endpoints, those of flows\[0\]"):
+        knee.run(_told({}), "host")
