@@ -81,6 +81,16 @@ def test_a_stacks_own_controllers_and_a_python_class_run_beside() -> None:
     assert all(flow["goodput_mbps"] > 1 for flow in flows)
 
 
+@pytest.mark.parametrize(("certificate", "round_trips"), [("400 B", 2), ("3 kB", 2), ("3.8 kB", 3), ("30 kB", 3)])
+def test_a_large_certificate_costs_a_round_trip(certificate: str, round_trips: int) -> None:
+    """RFC 9000, 8.1. quinn behind 100 ms took 102 ms with certificates of up to 2.6 kB, and 203 ms from 3.8 kB on."""
+    link = {"rate": "1 Gbit/s", "limit": "1 MB"}
+    told = _told({"bytes": "1 B", "rtt": "100 ms"}, quic={"certificate": certificate}, link=link)
+    (flow,) = knee.run(told).summary["flows"]
+    # The byte's ACK waits up to 25 ms, since no second packet follows.
+    assert flow["completion_s"] * 1e3 == pytest.approx(100 * round_trips + 25, abs=1)
+
+
 @pytest.mark.parametrize("every", [1, 2, 10])
 def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
     """On the link back an ACK has 14 bytes of Ethernet, 28 of IP and UDP, 27 around its frame, and that has 6 to 13.
@@ -104,6 +114,8 @@ def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
         (_told({}, quic={"initial_mtu": "1300 B"}), r"quic\.initial_mtu: .* max_mtu from the start"),
         (_told({}, quic={"max_ack_delay": "525 ms"}), r"quic\.max_ack_delay: 525 ms .* at most 524 ms"),
         (_told({}, quic={"ack_eliciting_threshold": 10_000}), r"quic\.ack_eliciting_threshold: 10000 .* 9999"),
+        (_told({"cc": "quinn:reno"}, quic={"certificate": "3 kB"}), r"quic\.certificate: no flow has knee's own"),
+        (_told({}, quic={"certificate": "40 kB"}), r"quic\.certificate"),
         (_told({}, quic={"receive_window": "3 GB"}), r"quic\.receive_window: 3 GB"),
         (_told({}, quic={"endpoints": "quiche"}), r'quic\.endpoints: "quiche" .*: quinn, knee'),
     ],

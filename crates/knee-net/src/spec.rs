@@ -98,6 +98,8 @@ impl Default for TcpSpec {
 pub struct QuicSpec {
     /// Endpoints of connections under knee's algorithms.
     pub endpoints: QuicEndpoints,
+    /// Bytes of the server's certificates, with knee's endpoints.
+    pub certificate: u64,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
@@ -118,6 +120,7 @@ impl Default for QuicSpec {
     fn default() -> Self {
         Self {
             endpoints: QuicEndpoints::Quinn,
+            certificate: 400,
             receive_window: None,
             stream_receive_window: None,
             initial_mtu: 1200,

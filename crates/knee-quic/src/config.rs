@@ -15,6 +15,8 @@ params! {
         /// bytes of a datagram that carry no data: QUIC's header, the tag of its encryption, the head of a STREAM frame
         headers: u32 = 33, in 20..=100,
             from "RFC 9000, 17.3.1 and 19.8: 11 with an ID of 8 bytes and a number of 2; RFC 9001, 5.3: 16; 6";
+        /// bytes of the server's certificates
+        certificate: u32 = 400, in 0..=crate::handshake::MOST_CERTIFICATE, from "ours: one by ECDSA, signed by itself";
         /// initial window, packets
         initial_window: u32 = 10, in 1..=10_000, from "RFC 9002, 7.2";
         /// bytes that limit the initial window, unless two packets are more

@@ -1,9 +1,9 @@
 //! A QUIC endpoint of knee's own, packet by packet: RFC 9000's acknowledgments and RFC 9002's loss detection and
-//! congestion control, without a handshake and without bytes.
+//! congestion control, without bytes.
 //!
 //! A [`Sender`] takes [`AckFrame`]s and timers and gives the packets that leave; a [`Receiver`] takes packets and gives
-//! ACK frames. Both know nothing of what lies between them. All of a connection is in one packet number space, that of
-//! application data, and the handshake is confirmed from the start.
+//! ACK frames. Both know nothing of what lies between them. All of their packets are in one packet number space, that of
+//! application data; the [`handshake`] is by machines of its own, and confirmed from their start.
 //!
 //! ```
 //! use knee_core::Time;
@@ -29,6 +29,7 @@
 
 pub mod config;
 mod frame;
+pub mod handshake;
 mod ranges;
 pub mod receiver;
 pub mod sender;

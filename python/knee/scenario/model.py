@@ -349,6 +349,7 @@ class Quic(Table):
     endpoints: Literal["quinn", "knee"] = Field(
         "quinn", description='what is at the ends of flows under knee\'s algorithms: "quinn" or "knee"'
     )
+    certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
     receive_window: SomeBytes | None = Field(None, description='a size such as "768 KiB"; default: no limit')
     stream_receive_window: SomeBytes | None = Field(None, description='a size such as "1250 kB"; default: no limit')
     initial_mtu: Bytes = Field(1200, ge=1200, le=1472, description='"1200 B" to "1472 B" of UDP payload')

@@ -242,6 +242,9 @@ def _check_endpoints(scenario: Scenario) -> None:
     own = [has_own_endpoints(scenario, flow) for flow in quic]
     if quic and all(own) and "initial_mtu" in given:
         raise Refused("packets of knee's endpoints have max_mtu from the start", "leave it out", key="quic.initial_mtu")
+    if quic and not any(own) and "certificate" in given:
+        found = "no flow has knee's own endpoints, and the certificate of others has few bytes"
+        raise Refused(found, 'expected endpoints = "knee", or no such key', key="quic.certificate")
     if any(own):
         _check_own_endpoints(scenario)
     for i, flow in enumerate(scenario.flows):

@@ -62,7 +62,7 @@ impl Ends {
     pub(super) fn due(&self) -> Time {
         match self {
             Self::Tcp(tcp) => tcp.sender.due().min(tcp.receiver.due()),
-            Self::Quic(quic) => quic.sender.due().min(quic.receiver.delayed.not_before()),
+            Self::Quic(quic) => quic.due(End::Sender).min(quic.due(End::Receiver)),
             Self::Udp(_) | Self::Application => Time::MAX,
         }
     }

@@ -1,44 +1,41 @@
 //! Flows over QUIC whose ends are knee's own, packet by packet ([`knee_quic`]): endless ones and single transfers.
 //!
-//! The handshake: the sender's Initial, the receiver's answer, and the sender's Finished, each in a datagram of 1200
-//! bytes (RFC 9000, 14.1), for which the flag [`Packet::SYN`] stands. Data leaves behind the Finished. Then data and
-//! ACKs alternate as TCP's do; an ACK for which a packet has no room waits in the [`Stores`](super::Stores).
+//! The sender is the client of the [`handshake`](knee_quic::handshake), for whose packets the flag [`Packet::SYN`] stands.
+//! Then data and ACKs alternate as TCP's do; an ACK for which a packet has no room waits in the
+//! [`Stores`](super::Stores).
 
 use super::endpoint_log::EndpointLog;
 use super::{Algorithm, At, End, EndFigures, HostPair, Outbox, Protocol};
 use crate::simulation::apps::Apps;
 use crate::simulation::build::OwnMake;
 use knee_cc::{DynCongestionControl, Init};
-use knee_core::convert::{index, index_u32, saturating_u32};
+use knee_core::convert::{index_u32, low_u16, low_u32, saturating_u32};
 use knee_core::packet::Seq;
 use knee_core::{Bytes, Packet, Params, Payload, Rate, Received, Rng, Time, Value};
 use knee_net::SpecError;
 use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
 use knee_net::spec::{FlowSpec, QuicEndpoints, QuicSpec, Transport};
+use knee_quic::handshake::{Client, FromClient, Server, ToClient, ToServer};
 use knee_quic::{AckFrame, Arrival, Config, DELAY_UNIT, Mark, Outgoing, Receiver, Sender, SenderInit, Settings};
 use knee_tcp::ends::EndTimer;
 use knee_tcp::sender::Counters;
-use knee_tcp::timer::Timer;
 
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u16 = 28;
-/// Size of the packets of a handshake as IP packets.
-const HANDSHAKE_SIZE: u16 = 1200 + HEADERS;
 /// Bytes of a packet around an ACK frame: a short header with an ID of 8 bytes and a number of 2 (RFC 9000, 17.3.1),
 /// and the tag of its encryption (RFC 9001, 5.3).
 const AROUND_ACK: u16 = 11 + 16;
-/// The number that the packet with the sender's Finished carries, which no Initial has.
-const FINISHED: u64 = u32::MAX as u64;
 
 /// Both ends of a flow.
 #[derive(Clone)]
 pub(in crate::simulation) struct QuicEnds {
     pub(in crate::simulation) sender: Sender,
     pub(in crate::simulation) receiver: Receiver,
-    /// When each Initial left, until one is answered.
-    initials: Vec<Time>,
-    /// True once the sender has an answer.
+    /// Both ends of the handshake.
+    client: Client,
+    server: Server,
+    /// True once data may leave.
     established: bool,
     /// The codepoint of the receiver's packets.
     receiver_ect: u8,
@@ -64,6 +61,7 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
     let settings = Settings::default();
     let given = [
         ("datagram", Value::Count(spec.max_mtu.into())),
+        ("certificate", Value::Count(spec.certificate)),
         ("max_ack_delay", Value::Time(Time::from_nanos(spec.max_ack_delay))),
         ("ack_every", Value::Count(spec.ack_eliciting_threshold.saturating_add(1))),
         ("receive_window", Value::Bytes(window.map_or(settings.receive_window, Bytes))),
@@ -104,7 +102,8 @@ impl QuicEnds {
             receiver_ect: ect(sender.mark()),
             sender,
             receiver: Receiver::default(),
-            initials: Vec::new(),
+            client: Client::default(),
+            server: Server::default(),
             established: false,
             received: Received::default(),
             cwnd_integral: (0, start, 0),
@@ -120,11 +119,19 @@ impl QuicEnds {
     /// When a timer is due; `Time::MAX`: it is not set.
     pub(super) fn not_before(&self, timer: EndTimer) -> Time {
         match timer {
-            EndTimer::Retransmit => self.sender.timer.not_before(),
+            EndTimer::Retransmit => self.sender.timer.not_before().min(self.client.timer.not_before()),
             EndTimer::Pace => self.sender.pacer.due,
             EndTimer::DelayedAck => self.receiver.delayed.not_before(),
-            EndTimer::CompressedSack => Time::MAX,
+            // The receiver has one more, that of the handshake.
+            EndTimer::CompressedSack => self.server.timer.not_before(),
         }
+    }
+
+    /// When one of the timers of an end is due; `Time::MAX`: none is set.
+    #[inline]
+    pub(in crate::simulation) fn due(&self, end: End) -> Time {
+        let [first, second] = end.timers();
+        self.not_before(first).min(self.not_before(second))
     }
 
     /// Counts the window up to `now`.
@@ -192,28 +199,31 @@ impl Protocol for HostPair<'_, QuicEnds> {
 
     #[inline]
     fn receiver_due(&self) -> Time {
-        self.ends.receiver.delayed.not_before()
+        self.ends.due(End::Receiver)
     }
 
     #[inline]
     fn sender_due(&self) -> Time {
-        self.ends.sender.due()
+        self.ends.due(End::Sender)
     }
 
     fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
         self.ends.log = self.log().map(|log| Box::new(EndpointLog::new(log)));
-        self.send_handshake(0, at, out);
-        self.ends.initials.push(at.now);
-        self.set_initial_timer(at.now);
+        let hello = self.ends.client.start(at.now, &self.settings.quic_ends);
+        self.send_to_server(&hello, at, out);
     }
 
     #[inline]
     fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         let Payload::Stream { number, offset, len } = packet.payload else { panic!("not QUIC's: {packet:?}") };
         if packet.has(Packet::SYN) {
-            return self.answer(number, at, out);
+            return self.on_handshake(packet, at, out);
         }
         self.ends.received.count(packet);
+        if !self.ends.server.is_done() {
+            // It has no keys for it yet.
+            return;
+        }
         let receiver = &mut self.ends.receiver;
         let (number, offset) = (number.near(receiver.expected()), offset.near(receiver.in_order()));
         let arrival = Arrival { number, offset, len, eliciting: true, mark: mark(packet) };
@@ -226,7 +236,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
     fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
         let now = at.now;
         let frame = match payload {
-            Payload::QuicAck { next, .. } if flags & Packet::SYN != 0 => return self.establish(next, at, out),
+            Payload::Stream { .. } if flags & Packet::SYN != 0 => return self.on_answer(payload, at, out),
             Payload::QuicAck { next, delay } => {
                 let top = (0, next.near(self.ends.sender.view().snd_una));
                 AckFrame { top, delay: DELAY_UNIT * u64::from(delay), ..AckFrame::default() }
@@ -251,10 +261,10 @@ impl Protocol for HostPair<'_, QuicEnds> {
         }
         let (now, config) = (at.now, &self.settings.quic_ends);
         match timer {
-            EndTimer::Retransmit if !self.ends.established => {
-                self.send_handshake(self.ends.initials.len() as u64, at, out);
-                self.ends.initials.push(now);
-                self.set_initial_timer(now);
+            EndTimer::Retransmit if self.ends.client.timer.not_before() <= now => {
+                if let Some(probe) = self.ends.client.on_timer(now, config) {
+                    self.send_to_server(&probe, at, out);
+                }
             }
             EndTimer::Retransmit => {
                 self.ends.sender.on_timer(now, config, &mut self.stores.quic_outgoing);
@@ -269,17 +279,18 @@ impl Protocol for HostPair<'_, QuicEnds> {
                     self.send_ack(ack, at, out);
                 }
             }
-            EndTimer::CompressedSack => {}
+            EndTimer::CompressedSack => {
+                let mut answers = Vec::new();
+                self.ends.server.on_timer(now, config, &mut answers);
+                self.send_to_client(&answers, at, out);
+            }
         }
     }
 
     fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)> {
-        let Sender { timer, pacer, .. } = &self.ends.sender;
-        let next = match end {
-            End::Sender if timer.not_before() <= pacer.due => (timer.not_before(), EndTimer::Retransmit),
-            End::Sender => (pacer.due, EndTimer::Pace),
-            End::Receiver => (self.receiver_due(), EndTimer::DelayedAck),
-        };
+        // The first where both are due at once.
+        let [first, second] = end.timers().map(|timer| (self.ends.not_before(timer), timer));
+        let next = if first.0 <= second.0 { first } else { second };
         Some(next).filter(|(due, _)| *due < limit)
     }
 
@@ -295,59 +306,75 @@ impl Protocol for HostPair<'_, QuicEnds> {
 }
 
 impl HostPair<'_, QuicEnds> {
-    /// Sends a packet of the handshake on the way of the data, which carries this number.
-    fn send_handshake(&mut self, number: u64, at: At<'_>, out: &mut impl Outbox) {
+    /// A datagram of the handshake leaves the sender, the client.
+    fn send_to_server(&mut self, datagram: &ToServer, at: At<'_>, out: &mut impl Outbox) {
         self.stores.syns += 1;
-        let payload = Payload::Stream { number: Seq::new(number), offset: Seq::new(0), len: 0 };
-        let (size, flags) = (HANDSHAKE_SIZE, Packet::SYN | ect(self.ends.sender.mark()));
+        let (hello, kind) = match datagram.what {
+            FromClient::Hello(number) => (number, 0),
+            FromClient::Acks => (0, 1),
+            FromClient::Finished => (0, 2),
+        };
+        let (number, offset) = (Seq::new(datagram.came.into()), Seq::new(hello.into()));
+        let payload = Payload::Stream { number, offset, len: kind };
+        let (size, flags) = (HEADERS + datagram.size, Packet::SYN | ect(self.ends.sender.mark()));
         out.data(Packet { at: at.now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, 1, at);
     }
 
-    /// RFC 9002, 6.2.2: the probe timeout of the initial RTT, twice as long each time (6.2.1).
-    fn set_initial_timer(&mut self, now: Time) {
-        let period =
-            self.settings.quic_ends.settings.initial_rtt.mul_div(3 << (self.ends.initials.len() - 1).min(30), 1);
-        self.ends.sender.timer = Timer::at(now.saturating_add(period));
-    }
-
-    /// A packet of the handshake has arrived at the receiver, which answers an Initial.
+    /// One has arrived at the receiver, the server.
     #[cold]
-    fn answer(&mut self, number: Seq, at: At<'_>, out: &mut impl Outbox) {
+    fn on_handshake(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= 1;
-        if number == Seq::new(FINISHED) {
-            return;
-        }
-        let payload = Payload::QuicAck { next: number.plus(1), delay: 0 };
-        let (size, flags) = (HANDSHAKE_SIZE, Packet::SYN | Packet::ACK | self.ends.receiver_ect);
-        out.ack(Packet { at: at.now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, at);
-    }
-
-    /// The receiver sends an ACK now.
-    #[inline]
-    fn send_ack(&mut self, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
-        let size = HEADERS + AROUND_ACK + ack.size();
-        let payload = if let AckFrame { top: (0, end), ecn: None, delay, .. } = ack {
-            let delay = saturating_u32(delay.as_nanos() / DELAY_UNIT.as_nanos());
-            Payload::QuicAck { next: Seq::new(end), delay }
-        } else {
-            Payload::Stored(index_u32(self.stores.quic_acks.insert(ack)))
+        let Payload::Stream { number, offset, len } = packet.payload else { panic!("not QUIC's: {packet:?}") };
+        let what = match len {
+            0 => FromClient::Hello(low_u16(offset.near(0))),
+            1 => FromClient::Acks,
+            _ => FromClient::Finished,
         };
-        let flags = Packet::ACK | self.ends.receiver_ect;
-        out.ack(Packet { at: at.now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, at);
+        let datagram = ToServer { what, came: low_u32(number.near(0)), size: packet.size - HEADERS };
+        let mut answers = Vec::new();
+        self.ends.server.receive(&datagram, at.now, &self.settings.quic_ends, &mut answers);
+        self.send_to_client(&answers, at, out);
     }
 
-    /// The receiver has answered the Initial before the one of this number.
-    #[cold]
-    fn establish(&mut self, next: Seq, at: At<'_>, out: &mut impl Outbox) {
-        if self.ends.established {
-            return;
+    /// Datagrams of the handshake leave the receiver.
+    fn send_to_client(&mut self, datagrams: &[ToClient], at: At<'_>, out: &mut impl Outbox) {
+        for datagram in datagrams {
+            let payload = match *datagram {
+                ToClient::Flight { place, of, hello, .. } => {
+                    let (number, offset) = (u64::from(place) << 16 | u64::from(of), Seq::new(hello.into()));
+                    Payload::Stream { number: Seq::new(number), offset, len: 0 }
+                }
+                ToClient::Done => Payload::Stream { number: Seq::new(0), offset: Seq::new(0), len: 1 },
+            };
+            let (size, flags) = (HEADERS + datagram.size(), Packet::SYN | Packet::ACK | self.ends.receiver_ect);
+            out.ack(Packet { at: at.now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, at);
         }
-        self.ends.established = true;
-        self.send_handshake(FINISHED, at, out);
+    }
+
+    /// One has arrived at the sender.
+    #[cold]
+    fn on_answer(&mut self, payload: Payload, at: At<'_>, out: &mut impl Outbox) {
+        let Payload::Stream { number, offset, len } = payload else { panic!("not QUIC's: {payload:?}") };
+        let datagram = if len == 1 {
+            ToClient::Done
+        } else {
+            let (number, hello) = (low_u32(number.near(0)), low_u16(offset.near(0)));
+            // Only the server counts sizes.
+            ToClient::Flight { place: low_u16(u64::from(number >> 16)), of: low_u16(number.into()), hello, size: 0 }
+        };
+        if let Some(answer) = self.ends.client.receive(&datagram, at.now, &self.settings.quic_ends) {
+            self.send_to_server(&answer, at, out);
+        }
+        if let Some(rtt) = self.ends.client.connected()
+            && !std::mem::replace(&mut self.ends.established, true)
+        {
+            self.establish(rtt, at, out);
+        }
+    }
+
+    /// The handshake, of this RTT, lets data leave.
+    fn establish(&mut self, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
         let (now, config) = (at.now, &self.settings.quic_ends);
-        let number = next.near(1) - 1;
-        let rtt = now - self.ends.initials[index(number)];
-        self.ends.initials = Vec::new();
         let sender = &mut self.ends.sender;
         let init = Init {
             now,
@@ -371,6 +398,20 @@ impl HostPair<'_, QuicEnds> {
         // The first phase is put on record, whichever it is.
         self.record.phase = u8::MAX;
         self.after_sender(at, out);
+    }
+
+    /// The receiver sends an ACK now.
+    #[inline]
+    fn send_ack(&mut self, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
+        let size = HEADERS + AROUND_ACK + ack.size();
+        let payload = if let AckFrame { top: (0, end), ecn: None, delay, .. } = ack {
+            let delay = saturating_u32(delay.as_nanos() / DELAY_UNIT.as_nanos());
+            Payload::QuicAck { next: Seq::new(end), delay }
+        } else {
+            Payload::Stored(index_u32(self.stores.quic_acks.insert(ack)))
+        };
+        let flags = Packet::ACK | self.ends.receiver_ect;
+        out.ack(Packet { at: at.now, payload, flow: self.i, queued: 0, size, flags, hop: 0 }, at);
     }
 
     /// Follows every call of the sender: its packets leave, its changes of state are noted.
