@@ -36,7 +36,7 @@ const IN_FIRST: u16 = FULL - (LONG + 1 + ACK + CRYPTO + SERVER_HELLO) - (LONG + 
 const IN_OTHERS: u16 = FULL - (LONG + CRYPTO);
 /// Datagrams of a flight that are told apart.
 const MOST: u32 = 32;
-/// The largest certificate whose flight has so many datagrams.
+/// The largest certificate whose flight has [`MOST`] datagrams.
 pub const MOST_CERTIFICATE: u32 = IN_FIRST as u32 + (MOST - 1) * IN_OTHERS as u32 - REST_OF_FLIGHT;
 
 /// A datagram of the client's.
@@ -149,7 +149,8 @@ impl Client {
         self.probes = 0;
         let was_whole = std::mem::replace(&mut self.has_flight, self.came == all(of));
         //= RFC 9000, 13.2.1
-        //# An endpoint MUST acknowledge all ack-eliciting Initial and Handshake packets immediately
+        //# An endpoint MUST acknowledge all ack-eliciting Initial and Handshake packets immediately and all
+        //# ack-eliciting 0-RTT and 1-RTT packets within its advertised max_ack_delay, with the following exception.
         let what = if self.has_flight && !was_whole { FromClient::Finished } else { FromClient::Acks };
         if !was_whole {
             self.timer = after(now, self.rtt, 0, config);
@@ -326,7 +327,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What happens at a time: a datagram arrives at the server or at the client.
+    /// Arrival of a datagram, at the server or at the client.
     #[derive(Clone, Copy, Debug)]
     enum Arrives {
         ToServer(ToServer),
@@ -387,16 +388,22 @@ mod tests {
                         }
                         Arrives::ToClient(datagram) => {
                             let answer = self.client.receive(&datagram, now, &self.config);
-                            answer.into_iter().for_each(|answer| self.put(now, Arrives::ToServer(answer)));
+                            if let Some(answer) = answer {
+                                self.put(now, Arrives::ToServer(answer));
+                            }
                         }
                     }
                 } else if now == timers[0] {
                     let probe = self.client.on_timer(now, &self.config);
-                    probe.into_iter().for_each(|probe| self.put(now, Arrives::ToServer(probe)));
+                    if let Some(probe) = probe {
+                        self.put(now, Arrives::ToServer(probe));
+                    }
                 } else {
                     self.server.on_timer(now, &self.config, &mut out);
                 }
-                out.into_iter().for_each(|datagram| self.put(now, Arrives::ToClient(datagram)));
+                for datagram in out {
+                    self.put(now, Arrives::ToClient(datagram));
+                }
                 let us = now.as_nanos() / 1_000;
                 connected = connected.or(self.client.connected().map(|_| us));
                 done = done.or(self.server.is_done().then_some(us));

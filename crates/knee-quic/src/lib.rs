@@ -2,8 +2,8 @@
 //! congestion control, without bytes.
 //!
 //! A [`Sender`] takes [`AckFrame`]s and timers and gives the packets that leave; a [`Receiver`] takes packets and gives
-//! ACK frames. Both know nothing of what lies between them. All of their packets are in one packet number space, that of
-//! application data; the [`handshake`] is by machines of its own, and confirmed from their start.
+//! ACK frames. Both know nothing of what lies between them. All of their packets are in one packet number space, that
+//! of application data; the [`handshake`] is by machines of its own, and confirmed from their start.
 //!
 //! ```
 //! use knee_core::Time;

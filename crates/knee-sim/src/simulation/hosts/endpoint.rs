@@ -1,7 +1,7 @@
 //! Flows over QUIC whose ends are knee's own, packet by packet ([`knee_quic`]): endless ones and single transfers.
 //!
-//! The sender is the client of the [`handshake`](knee_quic::handshake), for whose packets the flag [`Packet::SYN`] stands.
-//! Then data and ACKs alternate as TCP's do; an ACK for which a packet has no room waits in the
+//! The sender is the client of the [`handshake`](knee_quic::handshake), for whose packets the flag [`Packet::SYN`]
+//! stands. Then data and ACKs alternate as TCP's do; an ACK for which a packet has no room waits in the
 //! [`Stores`](super::Stores).
 
 use super::endpoint_log::EndpointLog;
