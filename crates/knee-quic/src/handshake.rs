@@ -233,6 +233,11 @@ impl Server {
         self.done
     }
 
+    /// The RTT, once the client's Finished has come: from then on it may send data.
+    pub fn connected(&self) -> Option<Time> {
+        self.rtt.filter(|_| self.done)
+    }
+
     /// A datagram has come; what leaves for it is added to `out`.
     pub fn receive(&mut self, datagram: &ToServer, now: Time, config: &Config, out: &mut Vec<ToClient>) {
         self.bytes.0 += u32::from(datagram.size);

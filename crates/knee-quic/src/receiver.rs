@@ -202,6 +202,11 @@ impl Receiver {
         self.delivered
     }
 
+    /// True if an ACK waits.
+    pub fn waits(&self) -> bool {
+        self.delayed != Timer::OFF
+    }
+
     /// The number after the largest packet that arrived.
     pub fn expected(&self) -> u64 {
         self.received.last().map_or(0, |last| last + 1)

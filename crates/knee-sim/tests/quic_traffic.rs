@@ -21,16 +21,21 @@ struct Path {
 }
 
 impl Path {
-    fn spec(&self, cc: &str, transport: &str, traffic: &Value) -> Value {
+    /// Over TCP, or over QUIC with these endpoints.
+    fn spec(&self, cc: &str, ends: &str, traffic: &Value) -> Value {
         let mut flow = flow(cc, self.rtt_ms * MS, 0, self.seconds * S);
-        (flow["traffic"], flow["transport"]) = (traffic.clone(), json!(transport));
+        (flow["traffic"], flow["transport"]) = (traffic.clone(), json!(if ends == "tcp" { "tcp" } else { "quic" }));
         let mut link = link(self.mbit * 1_000_000, &json!({"packets": self.packets}));
         link["loss"] = json!(self.loss);
-        spec((self.seconds + 2) * S, &[link], &[flow])
+        let mut spec = spec((self.seconds + 2) * S, &[link], &[flow]);
+        if ends != "tcp" {
+            spec["quic"] = json!({"endpoints": ends});
+        }
+        spec
     }
 
-    fn run(&self, transport: &str, traffic: &Value) -> (Output, Rows) {
-        let spec = self.spec("cubic", transport, traffic);
+    fn run(&self, ends: &str, traffic: &Value) -> (Output, Rows) {
+        let spec = self.spec("cubic", ends, traffic);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
         (output, rows)
@@ -95,21 +100,24 @@ fn each_kind_does_over_quic_what_it_does_over_tcp() {
         Path { mbit: 10, rtt_ms: 100, packets: 200, loss: 0.0, seconds: 30 },
     ] {
         for (name, what, traffic) in kinds() {
-            let [(tcp, tcp_rows), (quic, quic_rows)] = ["tcp", "quic"].map(|transport| path.run(transport, &traffic));
-            let [before, after] = [&tcp, &quic].map(|output| output.flows[0].goodput_mbps);
-            println!("{} {} {name} {before:.3} {after:.3}", path.mbit, path.rtt_ms);
-            let Some(what) = what else {
-                assert!((after / before - 1.0).abs() < 0.05, "{name}: {after}, not {before}");
-                continue;
-            };
-            let counts = [&tcp_rows, &quic_rows].map(|rows| of(rows, what).len());
-            let times = [&tcp_rows, &quic_rows].map(|rows| mean(rows, what) * 1e3);
-            println!("{counts:?} {times:.1?}");
-            let most = 1.05 * times[0] + if what == What::Transfer { 25.0 } else { path.rtt_ms as f64 };
-            assert!((0.75 * times[0]..most).contains(&times[1]), "{name} on {path:?}: {times:?}");
-            // An open loop's load is carried; a user who waits asks as often as the answers come.
-            let least = if what == What::Page { times[0] / times[1] } else { 1.0 };
-            assert!(after / before > 0.95 * least, "{name} on {path:?}: {after}, not {before}");
+            let (tcp, tcp_rows) = path.run("tcp", &traffic);
+            for ends in ["quinn", "knee"] {
+                let (quic, quic_rows) = path.run(ends, &traffic);
+                let [before, after] = [&tcp, &quic].map(|output| output.flows[0].goodput_mbps);
+                println!("{ends} {} {} {name} {before:.3} {after:.3}", path.mbit, path.rtt_ms);
+                let Some(what) = what else {
+                    assert!((after / before - 1.0).abs() < 0.05, "{ends}: {name}: {after}, not {before}");
+                    continue;
+                };
+                let counts = [&tcp_rows, &quic_rows].map(|rows| of(rows, what).len());
+                let times = [&tcp_rows, &quic_rows].map(|rows| mean(rows, what) * 1e3);
+                println!("{counts:?} {times:.1?}");
+                let most = 1.05 * times[0] + if what == What::Transfer { 25.0 } else { path.rtt_ms as f64 };
+                assert!((0.75 * times[0]..most).contains(&times[1]), "{ends}: {name} on {path:?}: {times:?}");
+                // An open loop's load is carried; a user who waits asks as often as the answers come.
+                let least = if what == What::Page { times[0] / times[1] } else { 1.0 };
+                assert!(after / before > 0.95 * least, "{ends}: {name} on {path:?}: {after}, not {before}");
+            }
         }
     }
 }
@@ -123,10 +131,11 @@ proptest! {
         traffic in any_application(Rate::from_mbps(20)),
         cc in prop::sample::select(vec!["reno", "cubic", "bbr3", "lola", "quinn:cubic"]),
         (mbit, rtt_ms, packets) in (1u64..30, 1u64..120, 5u64..200),
-        lossy in any::<bool>(),
+        (lossy, own) in any::<(bool, bool)>(),
     ) {
         let path = Path { mbit, rtt_ms, packets, loss: if lossy { 0.02 } else { 0.0 }, seconds: 3 };
-        let spec = path.spec(cc, "quic", &traffic);
+        let ends = if own && traffic["kind"] != "udp" && traffic["kind"] != "rtc" { "knee" } else { "quinn" };
+        let spec = path.spec(cc, ends, &traffic);
         let ((first, first_rows), (second, second_rows)) = (run(&spec), run(&spec));
         prop_assert_eq!(format!("{:?}", first), format!("{:?}", second));
         prop_assert_eq!(format!("{:?}", first_rows.completions), format!("{:?}", second_rows.completions));
@@ -146,7 +155,7 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
     let calls = json!({"kind": "udp", "packet": 200, "interval": 20 * MS});
     let media = json!({"kind": "rtc", "controller": "scream"});
     for traffic in [calls, media] {
-        let [udp, quic] = ["tcp", "quic"].map(|transport| path.run(transport, &traffic).0);
+        let [udp, quic] = ["tcp", "quinn"].map(|ends| path.run(ends, &traffic).0);
         let of = |output: &Output| {
             let flow = &output.flows[0];
             let datagrams = flow.datagrams.clone().unwrap();
@@ -167,7 +176,7 @@ fn datagrams_that_wait_in_the_sender_are_not_lost() {
     let path = Path { mbit: 2, rtt_ms: 40, packets: 17, loss: 0.0, seconds: 15 };
     let traffic = json!({"kind": "udp", "packet": 1200, "interval": 3_200_000});
     for cc in ["quinn:cubic", "cubic"] {
-        let mut spec = path.spec(cc, "quic", &traffic);
+        let mut spec = path.spec(cc, "quinn", &traffic);
         spec["duration"] = json!(15 * S);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
@@ -192,7 +201,7 @@ proptest! {
     ) {
         let path = Path { mbit, rtt_ms, packets, loss: if lossy { 0.02 } else { 0.0 }, seconds: 1 };
         let interval = packet * 8 * S / (kbit * 1000);
-        let mut spec = path.spec(cc, "quic", &json!({"kind": "udp", "packet": packet, "interval": interval}));
+        let mut spec = path.spec(cc, "quinn", &json!({"kind": "udp", "packet": packet, "interval": interval}));
         spec["duration"] = json!(12 * S);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
@@ -219,7 +228,7 @@ fn datagrams_go_on_where_bursts_are_lost() {
             "kind": "udp", "packet": packet, "interval": interval, "on": 3_333_333, "off": 30 * MS, "constant": true
         });
         for cc in ["cubic", "bbr3", "quinn:bbr"] {
-            let spec = path.spec(cc, "quic", &traffic);
+            let spec = path.spec(cc, "quinn", &traffic);
             let (output, rows) = run(&spec);
             laws::check(&spec, &output, &rows).unwrap();
             let datagrams = output.flows[0].datagrams.clone().unwrap();

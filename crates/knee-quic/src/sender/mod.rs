@@ -228,6 +228,16 @@ impl Sender {
         self.end = self.end.min(self.next);
     }
 
+    /// Bytes there are to send, sent ones included; `u64::MAX` for an endless flow.
+    pub const fn written(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes of the stream that are acknowledged without a hole.
+    pub fn acked(&self) -> u64 {
+        self.acked.first_missing(0)
+    }
+
     /// Bytes of the stream that were sent at least once.
     pub const fn new_bytes(&self) -> u64 {
         self.next

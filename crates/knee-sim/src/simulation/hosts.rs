@@ -8,7 +8,6 @@
 pub(super) mod carried;
 pub(super) mod datagrams;
 pub(super) mod endpoint;
-mod endpoint_log;
 mod pair;
 #[cfg_attr(not(feature = "quic"), path = "hosts/no_quic.rs")]
 pub(super) mod quic;
@@ -159,6 +158,19 @@ pub(super) struct Stores {
     traces: BTreeMap<u32, Trace>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
+}
+
+/// The state of the messages of a connection of QUIC.
+#[derive(Clone, Copy)]
+pub(super) struct Progress {
+    /// True if its handshake is over.
+    pub(super) connected: bool,
+    /// Bytes from the application: without a hole at the other end, and acknowledged.
+    pub(super) asked: (u64, u64),
+    /// Bytes of answers without a hole at the application.
+    pub(super) answered: u64,
+    /// True if all that was written is acknowledged.
+    pub(super) settled: bool,
 }
 
 /// Half a connection (one of its directions) that an application opened, as its hosts see it.
@@ -407,7 +419,7 @@ impl Hosts {
         tcp
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(super) fn tcp_ends_mut(&mut self, i: u32) -> &mut TcpEnds {
         let Ends::Tcp(tcp) = &mut self.slots[i as usize].ends else { no_tcp(i) };
         tcp
@@ -431,20 +443,42 @@ impl Hosts {
         self.slots.first_chunk_mut().expect("there are two")
     }
 
-    /// Both ends of path `i`, if QUIC speaks over it.
-    pub(super) fn quic(&mut self, i: u32) -> Option<&mut quic::QuicFlow> {
-        let Ends::Udp(flow) = &mut self.slots[i as usize].ends else { return None };
-        if let UdpFlow::Quic(flow) = &mut **flow { Some(flow) } else { None }
+    /// True if path `i` is that of a connection of QUIC.
+    pub(super) fn is_quic(&self, i: u32) -> bool {
+        match &self.slots[i as usize].ends {
+            Ends::Quic(_) => true,
+            Ends::Udp(flow) => matches!(**flow, UdpFlow::Quic(_)),
+            Ends::Tcp(_) | Ends::Application => false,
+        }
+    }
+
+    /// The state of the messages of path `i`, that of a connection of QUIC; none once it is over.
+    pub(super) fn progress(&self, i: u32) -> Option<Progress> {
+        match &self.slots[i as usize].ends {
+            Ends::Quic(quic) => quic.progress(),
+            Ends::Udp(flow) => match &**flow {
+                UdpFlow::Quic(flow) => flow.progress(),
+                UdpFlow::Datagrams(_) | UdpFlow::Carried(_) => None,
+            },
+            Ends::Tcp(_) | Ends::Application => None,
+        }
     }
 
     /// A connection that an application opened connects, on path `i`. Gives the end that does.
     pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
         let pair = self.pair(i);
-        if pair.ends.is_udp() {
-            return pair.udp().quic().open(at, out);
+        match &*pair.ends {
+            Ends::Udp(_) => pair.udp().quic().open(at, out),
+            Ends::Quic(quic) => {
+                let end = quic.client_end();
+                pair.quic().connect(at, out);
+                end
+            }
+            Ends::Tcp(_) | Ends::Application => {
+                pair.tcp().connect(at, out);
+                End::Sender
+            }
         }
-        pair.tcp().connect(at, out);
-        End::Sender
     }
 
     /// Writes `bytes` on path `i`: from the application, where it `asks`, else from the other end. The path last
@@ -459,19 +493,19 @@ impl Hosts {
         out: &mut impl Outbox,
     ) -> (u64, End) {
         let pair = self.pair(i);
-        if pair.ends.is_udp() {
-            return pair.udp().quic().write(asks, bytes, at, out);
+        match &*pair.ends {
+            Ends::Udp(_) => pair.udp().quic().write(asks, bytes, at, out),
+            Ends::Quic(_) => pair.quic().write(asks, bytes, at, out),
+            // Each half has a path of its own.
+            Ends::Tcp(_) | Ends::Application => (pair.tcp().write(bytes, last_sent, at, out), End::Sender),
         }
-        // Each half has a path of its own.
-        let _ = asks;
-        (pair.tcp().write(bytes, last_sent, at, out), End::Sender)
     }
 
     /// Tells whether nothing that was written on path `i`, a connection's, was sent again; none before all of it is
     /// acknowledged.
     pub(super) fn settled(&mut self, i: u32) -> Option<bool> {
-        if let Some(quic) = self.quic(i) {
-            return quic.progress().is_none_or(|progress| progress.settled).then_some(false);
+        if self.is_quic(i) {
+            return self.progress(i).is_none_or(|progress| progress.settled).then_some(false);
         }
         let sender = &self.tcp_ends(i).sender;
         (sender.snd_una() >= sender.end).then(|| sender.sent_once())
@@ -479,10 +513,12 @@ impl Hosts {
 
     /// Nothing of the connection on path `i` is due any more.
     pub(super) fn close(&mut self, i: u32) {
-        if let Some(quic) = self.quic(i) {
-            return quic.close();
+        match &mut self.slots[i as usize].ends {
+            Ends::Tcp(tcp) => tcp.stop_timers(),
+            Ends::Quic(quic) => quic.close(),
+            Ends::Udp(flow) => flow.close(),
+            Ends::Application => {}
         }
-        self.tcp_ends_mut(i).stop_timers();
     }
 
     /// Both ends of flow `i`, if it sends datagrams.
@@ -499,7 +535,7 @@ impl Hosts {
     pub(super) fn stop(&mut self, i: u32) {
         match &mut self.slots[i as usize].ends {
             Ends::Tcp(tcp) => tcp.sender.stop(),
-            Ends::Quic(quic) => quic.sender.stop(),
+            Ends::Quic(quic) => quic.stop(),
             Ends::Udp(flow) => flow.stop(),
             Ends::Application => {}
         }
@@ -521,15 +557,16 @@ impl Hosts {
         let is_data = !packet.has(Packet::ACK);
         self.acks -= u64::from(!is_data);
         let group = self.group_of(packet.flow);
+        let is_quic = matches!(self.slots[packet.flow as usize].ends, Ends::Quic(_));
         if let Ends::Udp(flow) = &mut self.slots[packet.flow as usize].ends {
             flow.on_drop(packet);
             self.record_mut(packet.flow).dropped += u64::from(is_data);
-        } else if packet.has(Packet::SYN) && is_data {
-            self.stores[group].syns -= 1;
-        } else if is_data {
-            self.record_mut(packet.flow).dropped += 1;
-        } else if let Some(key) = packet.payload.stored() {
-            if matches!(self.slots[packet.flow as usize].ends, Ends::Quic(_)) {
+        } else if packet.has(Packet::SYN) {
+            self.stores[group].syns -= i64::from(is_data);
+        } else {
+            self.record_mut(packet.flow).dropped += u64::from(is_data);
+            let Some(key) = packet.payload.stored() else { return };
+            if is_quic {
                 self.stores[group].quic_acks.remove(key as usize);
             } else {
                 self.stores[group].full_acks.remove(key as usize);
@@ -589,7 +626,7 @@ impl Hosts {
     pub(super) fn received_bytes(&self, i: u32) -> u64 {
         let received = match &self.slots[i as usize].ends {
             Ends::Tcp(tcp) => &tcp.receiver.received,
-            Ends::Quic(quic) => &quic.received,
+            Ends::Quic(quic) => quic.received(),
             Ends::Udp(flow) => flow.received(),
             Ends::Application => no_tcp(i),
         };

@@ -116,7 +116,7 @@ impl Model {
         for (i, slot) in self.hosts.iter() {
             let (sent, received) = match &slot.ends {
                 Ends::Tcp(tcp) => (tcp.sender.counters().sent, tcp.receiver.received.packets),
-                Ends::Quic(quic) => (quic.sent(), quic.received.packets),
+                Ends::Quic(quic) => (quic.sent(), quic.received().packets),
                 Ends::Udp(flow) => (flow.sent(), flow.received().packets),
                 Ends::Application => continue,
             };

@@ -101,7 +101,7 @@ impl Apps {
                 let connection = self.connection(flow, conn)?;
                 connection.away = half;
                 // QUIC's answers come on the same path.
-                connection.back = around.hosts.is_udp(half).then_some(half);
+                connection.back = around.hosts.is_quic(half).then_some(half);
                 let path = &around.network.flow_paths[half as usize];
                 let at = At { now: around.now, path, order: around.order };
                 return Some((half, around.hosts.connect(half, at, around.out)));

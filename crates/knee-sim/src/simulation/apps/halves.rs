@@ -1,9 +1,10 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Apps, Around, Connection, Half};
-use crate::simulation::hosts::quic::{Progress, QuicFlow, QuicTraffic};
+use crate::simulation::hosts::endpoint::{QuicEnds, are_own};
+use crate::simulation::hosts::quic::{QuicFlow, QuicTraffic};
 use crate::simulation::hosts::udp::UdpFlow;
-use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord};
+use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord, Progress};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_net::network::Network;
@@ -40,6 +41,11 @@ impl Apps {
             Ends::Tcp(Box::new(TcpEnds { receiver: Receiver::new(ecn), sender }))
         };
         let ends = quic.map_or_else(tcp, |traffic| {
+            if are_own(algorithm_of, &traffic.endpoints) {
+                let init = knee_quic::SenderInit { needs: algorithm_of.needs(), ecn: ecn.is_on(), bytes: None };
+                let config = &hosts.settings.quic_ends;
+                return Ends::Quic(Box::new(QuicEnds::connection(&init, traffic.client, config, now)));
+            }
             let (seed, name) = (hosts.settings.flow_seeds[flow as usize], (flow, number));
             Ends::Udp(Box::new(UdpFlow::Quic(QuicFlow::connection(
                 algorithm_of,
@@ -148,8 +154,8 @@ impl Apps {
 
     /// An end of half `i` has taken what came: messages may be there, or acknowledged, as a whole.
     pub(in crate::simulation) fn note_progress(&mut self, i: u32, end: End, now: Time, hosts: &mut Hosts) {
-        if let Some(quic) = hosts.quic(i) {
-            if let Some(progress) = quic.progress() {
+        if hosts.is_quic(i) {
+            if let Some(progress) = hosts.progress(i) {
                 self.after_progress(i, progress, now);
             }
             return self.release_if_idle(i, hosts);

@@ -1,7 +1,7 @@
 //! QUIC in a build that leaves it out: the types of `quic.rs`, without values. Flows over QUIC are refused before
 //! anybody asks for one (`check_transport`).
 
-use super::{Algorithm, At, End, EndFigures, HostPair, Outbox};
+use super::{Algorithm, At, End, EndFigures, HostPair, Outbox, Progress};
 use knee_cc::Entry;
 use knee_core::{Packet, Received, Time};
 use knee_net::spec::{FlowSpec, QuicSpec, Spec};
@@ -26,15 +26,6 @@ pub(in crate::simulation) struct QuicTraffic {
     pub(in crate::simulation) tls: bool,
     pub(in crate::simulation) client: End,
     pub(in crate::simulation) endpoints: QuicSpec,
-}
-
-/// The state of a connection's messages.
-#[derive(Clone, Copy)]
-pub(in crate::simulation) struct Progress {
-    pub(in crate::simulation) connected: bool,
-    pub(in crate::simulation) asked: (u64, u64),
-    pub(in crate::simulation) answered: u64,
-    pub(in crate::simulation) settled: bool,
 }
 
 /// The controller of a stack that has this name.

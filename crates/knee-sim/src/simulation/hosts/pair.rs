@@ -66,6 +66,15 @@ impl End {
         if packet.has(Packet::ACK) { Self::Sender } else { Self::Receiver }
     }
 
+    /// The other one.
+    #[inline]
+    pub(in crate::simulation) const fn other(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+        }
+    }
+
     /// Its timers: TCP's, of which ends of flows over UDP have the first.
     #[inline]
     pub(in crate::simulation) const fn timers(self) -> [EndTimer; 2] {

@@ -8,7 +8,7 @@
 //! figures are the same as TCP's, as far as a QUIC sender has them: payload counts as it reaches the receiver, what is
 //! lost is sent again in other packets, and persistent congestion stands where TCP has timeouts.
 
-use super::{Algorithm, At, End, EndFigures, HostPair, Outbox};
+use super::{Algorithm, At, End, EndFigures, HostPair, Outbox, Progress};
 use crate::simulation::build::{OwnMake, algorithm, ecn};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
@@ -101,19 +101,6 @@ pub(in crate::simulation) struct QuicTraffic {
     /// The end at which the application sits.
     pub(in crate::simulation) client: End,
     pub(in crate::simulation) endpoints: QuicSpec,
-}
-
-/// The state of a connection's messages.
-#[derive(Clone, Copy)]
-pub(in crate::simulation) struct Progress {
-    /// True if its handshake is over.
-    pub(in crate::simulation) connected: bool,
-    /// Bytes from the application: without a hole at the other end, and acknowledged.
-    pub(in crate::simulation) asked: (u64, u64),
-    /// Bytes of answers without a hole at the application.
-    pub(in crate::simulation) answered: u64,
-    /// True if all that was written is acknowledged.
-    pub(in crate::simulation) settled: bool,
 }
 
 impl QuicFlow {

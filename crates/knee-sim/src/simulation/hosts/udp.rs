@@ -53,6 +53,13 @@ impl UdpFlow {
         either!(self, flow => flow.stop());
     }
 
+    /// The connection is over: nothing happens any more.
+    pub(super) fn close(&mut self) {
+        if let Self::Quic(flow) = self {
+            flow.close();
+        }
+    }
+
     /// One of its packets was dropped.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
         either!(self, flow => flow.on_drop(packet));

@@ -1,4 +1,4 @@
-//! qlog events of a sender of knee's own QUIC: packets sent, received and lost, and metrics.
+//! qlog events of the sender: packets sent, received and lost, and metrics.
 
 use crate::sender_log::{changes, header};
 use knee_core::Time;

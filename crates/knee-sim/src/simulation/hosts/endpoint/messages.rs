@@ -1,0 +1,61 @@
+//! Messages of an application's connection: a stream in each direction.
+
+use super::{Back, QuicEnds};
+use crate::simulation::hosts::{At, End, HostPair, Outbox, Progress};
+use knee_core::Time;
+use knee_quic::{Config, Receiver, Sender, SenderInit};
+
+impl QuicEnds {
+    /// A connection that is opened at `client_end`, with nothing to send yet.
+    pub(in crate::simulation) fn connection(init: &SenderInit, client_end: End, config: &Config, now: Time) -> Self {
+        let init = SenderInit { bytes: Some(0), ..*init };
+        let back = Back { sender: Sender::new(&init, config), receiver: Receiver::default() };
+        Self { client_end, back: Some(Box::new(back)), ..Self::new(&init, config, now) }
+    }
+
+    /// The end that opens the connection, where the application is.
+    pub(in crate::simulation) const fn client_end(&self) -> End {
+        self.client_end
+    }
+
+    /// The state of an application's messages; none where there is no application.
+    pub(in crate::simulation) fn progress(&self) -> Option<Progress> {
+        let back = self.back.as_deref()?;
+        let (asks, answers) = ((&self.sender, &self.receiver), (&back.sender, &back.receiver));
+        let (asks, answers) = if self.client_end == End::Sender { (asks, answers) } else { (answers, asks) };
+        Some(Progress {
+            connected: self.client.connected().is_some(),
+            asked: (asks.1.in_order(), asks.0.acked()),
+            answered: answers.1.in_order(),
+            settled: self.sender.done() && back.sender.done(),
+        })
+    }
+
+    /// The connection is over: nothing happens any more.
+    pub(in crate::simulation) const fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+impl HostPair<'_, QuicEnds> {
+    /// The application, or, where not, the other end writes a message of `bytes`. Gives the message's end in the
+    /// stream, and the end that sends it.
+    pub(in crate::simulation) fn write(
+        &mut self,
+        asks: bool,
+        bytes: u64,
+        at: At<'_>,
+        out: &mut impl Outbox,
+    ) -> (u64, End) {
+        let end = if asks { self.ends.client_end } else { self.ends.client_end.other() };
+        let may_send = self.ends.is_established(end) && !self.ends.closed;
+        let Some(sender) = self.ends.tx(end) else { return (u64::MAX, end) };
+        sender.write(bytes);
+        let message = sender.written();
+        if may_send {
+            sender.send(at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
+            self.after_sender(end, at, out);
+        }
+        (message, end)
+    }
+}

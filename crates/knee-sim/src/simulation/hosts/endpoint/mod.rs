@@ -1,0 +1,268 @@
+//! Flows over QUIC whose ends are knee's own, packet by packet ([`knee_quic`]): endless ones, single transfers, and the
+//! connections of applications.
+//!
+//! Packets go through `packets.rs`: of the handshake (`handshake.rs`), for which the flag [`Packet::SYN`] stands, of
+//! data and of ACKs. An ACK for which a packet has no room waits in the [`Stores`](super::Stores). An application's
+//! connection has one path for both directions and a stream in each (`messages.rs`): what the receiver's end sends goes
+//! against the data, as ACKs do. ACKs are packets of their own.
+
+mod handshake;
+mod log;
+mod messages;
+mod packets;
+
+use super::{Algorithm, End, EndFigures};
+use crate::simulation::build::OwnMake;
+use knee_core::{Bytes, Packet, Params, Rate, Received, Time, Value};
+use knee_net::SpecError;
+use knee_net::output::SenderState;
+use knee_net::spec::{FlowSpec, QuicEndpoints, QuicSpec, Transport};
+use knee_quic::handshake::{Client, Server};
+use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings};
+use knee_tcp::ends::EndTimer;
+use knee_tcp::sender::Counters;
+use log::EndpointLog;
+
+/// Bytes of the IPv4 and UDP headers.
+const HEADERS: u16 = 28;
+/// Bytes of a packet around an ACK frame: a short header with an ID of 8 bytes and a number of 2 (RFC 9000, 17.3.1),
+/// and the tag of its encryption (RFC 9001, 5.3).
+const AROUND_ACK: u16 = 11 + 16;
+
+/// Both ends of a flow, or of a connection that an application opened.
+#[derive(Clone)]
+pub(in crate::simulation) struct QuicEnds {
+    /// The flow's data.
+    sender: Sender,
+    receiver: Receiver,
+    /// Data against it, on a connection of an application.
+    back: Option<Box<Back>>,
+    /// The end that opens the connection, and both ends of the handshake.
+    client_end: End,
+    client: Client,
+    server: Server,
+    /// True once data may leave the sender, and the other end.
+    established: bool,
+    back_established: bool,
+    /// Nothing happens any more.
+    closed: bool,
+    /// The codepoint of the receiver's packets.
+    receiver_ect: u8,
+    /// Packets that came to the receiver's end, duplicates included.
+    received: Received,
+    /// Packets with ACKs that left the sender's end, and their bytes as IP packets.
+    acks: (u64, u64),
+    /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
+    /// then.
+    cwnd_integral: (u128, Time, u32),
+    /// Where the sender's events are logged.
+    log: Option<Box<EndpointLog>>,
+}
+
+/// The direction against a flow's data: from the receiver's end to the sender's.
+#[derive(Clone)]
+struct Back {
+    sender: Sender,
+    receiver: Receiver,
+}
+
+/// The settings of a specification; the usual ones where other endpoints have those.
+///
+/// # Errors
+/// If they contradict each other, or are none of these endpoints'.
+pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError> {
+    if spec.endpoints != QuicEndpoints::Knee {
+        return Ok(Config::default());
+    }
+    let refused = |error| SpecError::Text { owner: "the endpoints of QUIC".into(), error };
+    let window = spec.receive_window.into_iter().chain(spec.stream_receive_window).min();
+    let settings = Settings::default();
+    let given = [
+        ("datagram", Value::Count(spec.max_mtu.into())),
+        ("certificate", Value::Count(spec.certificate)),
+        ("max_ack_delay", Value::Time(Time::from_nanos(spec.max_ack_delay))),
+        ("ack_every", Value::Count(spec.ack_eliciting_threshold.saturating_add(1))),
+        ("receive_window", Value::Bytes(window.map_or(settings.receive_window, Bytes))),
+    ];
+    let params = Params::resolve(Settings::DECLARED, given).map_err(|error| refused(error.to_string()))?;
+    Config::new(&Settings::from(&params)).map_err(|conflict| refused(conflict.to_string()))
+}
+
+/// True if these endpoints are those of flows over QUIC under `algorithm`; a stack's controller is in its own.
+pub(in crate::simulation) fn are_own(algorithm: &Algorithm, spec: &QuicSpec) -> bool {
+    let is_stacks =
+        matches!(algorithm.make, Some(OwnMake::Quinn(_))) || super::quic::find(algorithm.entry.name).is_some();
+    spec.endpoints == QuicEndpoints::Knee && !is_stacks
+}
+
+/// Tells whether these endpoints are those of a flow under `algorithm`.
+///
+/// # Errors
+/// If they are, and do not have what the flow asks for.
+pub(in crate::simulation) fn serves(
+    flow: &FlowSpec,
+    algorithm: &Algorithm,
+    spec: &QuicSpec,
+) -> Result<bool, SpecError> {
+    if flow.transport != Transport::Quic || !are_own(algorithm, spec) {
+        return Ok(false);
+    }
+    let asks = if flow.sends_datagrams() {
+        "carry no datagrams"
+    } else if flow.tls {
+        "do not encrypt"
+    } else {
+        return Ok(true);
+    };
+    Err(SpecError::Endpoints(flow.label.clone(), asks))
+}
+
+impl QuicEnds {
+    /// A flow that has `bytes` to send, or no end, before it begins at `start`.
+    pub(in crate::simulation) fn new(init: &SenderInit, config: &Config, start: Time) -> Self {
+        let sender = Sender::new(init, config);
+        Self {
+            receiver_ect: ect(sender.mark()),
+            sender,
+            receiver: Receiver::default(),
+            back: None,
+            client_end: End::Sender,
+            client: Client::default(),
+            server: Server::default(),
+            established: false,
+            back_established: false,
+            closed: false,
+            received: Received::default(),
+            acks: (0, 0),
+            cwnd_integral: (0, start, 0),
+            log: None,
+        }
+    }
+
+    /// The sender of an end.
+    #[inline]
+    fn tx(&mut self, end: End) -> Option<&mut Sender> {
+        match end {
+            End::Sender => Some(&mut self.sender),
+            End::Receiver => self.back.as_deref_mut().map(|back| &mut back.sender),
+        }
+    }
+
+    /// The receiver of an end.
+    #[inline]
+    fn rx(&mut self, end: End) -> Option<&mut Receiver> {
+        match end {
+            End::Sender => self.back.as_deref_mut().map(|back| &mut back.receiver),
+            End::Receiver => Some(&mut self.receiver),
+        }
+    }
+
+    /// True once data may leave an end.
+    const fn is_established(&self, end: End) -> bool {
+        match end {
+            End::Sender => self.established,
+            End::Receiver => self.back_established,
+        }
+    }
+
+    /// Packets that left the sender's end, but for those of the handshake.
+    pub(in crate::simulation) const fn sent(&self) -> u64 {
+        self.sender.view().snd_nxt + self.acks.0
+    }
+
+    /// Packets that came to the receiver's end.
+    pub(in crate::simulation) const fn received(&self) -> &Received {
+        &self.received
+    }
+
+    /// No new data from now on.
+    pub(in crate::simulation) fn stop(&mut self) {
+        self.sender.stop();
+    }
+
+    /// When the timer of the handshake at an end is due.
+    fn handshake_due(&self, end: End) -> Time {
+        if end == self.client_end { self.client.timer.not_before() } else { self.server.timer.not_before() }
+    }
+
+    /// When a timer is due; `Time::MAX`: it is not set. Each end has two: those of TCP's that no end of QUIC has stand
+    /// for others.
+    pub(super) fn not_before(&self, timer: EndTimer) -> Time {
+        if self.closed {
+            return Time::MAX;
+        }
+        let back = self.back.as_deref();
+        match timer {
+            EndTimer::Retransmit => {
+                let delayed = back.map_or(Time::MAX, |back| back.receiver.delayed.not_before());
+                self.sender.timer.not_before().min(self.handshake_due(End::Sender)).min(delayed)
+            }
+            EndTimer::Pace => self.sender.pacer.due,
+            EndTimer::DelayedAck => self.receiver.delayed.not_before().min(self.handshake_due(End::Receiver)),
+            EndTimer::CompressedSack => back.map_or(Time::MAX, |back| back.sender.due()),
+        }
+    }
+
+    /// When one of the timers of an end is due; `Time::MAX`: none is set.
+    #[inline]
+    pub(in crate::simulation) fn due(&self, end: End) -> Time {
+        let [first, second] = end.timers();
+        self.not_before(first).min(self.not_before(second))
+    }
+
+    /// Counts the window up to `now`.
+    fn note_cwnd(&mut self, now: Time) {
+        let (sum, since, cwnd) = self.cwnd_integral;
+        let area = u128::from(cwnd) * u128::from(now.saturating_sub(since).as_nanos());
+        self.cwnd_integral = (sum + area, now, if self.established { self.sender.control.cwnd } else { 0 });
+    }
+
+    /// The sender's figures so far.
+    pub(super) fn figures(&mut self, now: Time, config: &Config) -> EndFigures {
+        self.note_cwnd(now);
+        let (view, totals) = (self.sender.view(), self.sender.totals());
+        let headers = u64::from(HEADERS);
+        EndFigures {
+            received: self.received,
+            counters: Counters {
+                sent: self.sent(),
+                sent_bytes: totals.sent_bytes + headers * view.snd_nxt + self.acks.1,
+                retransmitted: totals.again,
+                lost: view.lost,
+                timeouts: totals.persistent,
+            },
+            delivered_bytes: self.receiver.delivered(),
+            new_bytes: self.sender.new_bytes(),
+            outstanding: u64::from(view.in_flight),
+            cwnd_integral: self.cwnd_integral.0,
+            sender: SenderState {
+                phase: self.sender.control.phase,
+                ca: view.ca,
+                full_control: false,
+                srtt: view.srtt,
+                cwnd: Some(if self.established { self.sender.control.cwnd } else { 0 }),
+                in_flight: view.in_flight,
+                pacing_rate_bps: self.sender.paces().then(|| self.sender.pacing_rate(config)).map(Rate::as_bps),
+            },
+        }
+    }
+}
+
+/// The codepoint of a packet that leaves.
+const fn ect(mark: Mark) -> u8 {
+    match mark {
+        Mark::Ect0 => Packet::ECT,
+        Mark::Ect1 => Packet::ECT | Packet::L4S,
+        Mark::NotEct | Mark::Ce => 0,
+    }
+}
+
+/// The mark with which a packet with these flags arrives.
+const fn mark(flags: u8) -> Mark {
+    match (flags & Packet::CE != 0, flags & Packet::ECT != 0, flags & Packet::L4S != 0) {
+        (true, ..) => Mark::Ce,
+        (false, true, false) => Mark::Ect0,
+        (false, true, true) => Mark::Ect1,
+        (false, false, _) => Mark::NotEct,
+    }
+}
