@@ -75,8 +75,19 @@ def test_pages_take_as_long_as_in_quinn(cc: str) -> None:
     assert own["time_mean_ms"] == pytest.approx(quinn["time_mean_ms"], rel=0.05)
 
 
+@pytest.mark.parametrize("kind", ["udp", "rtc"])
+def test_datagrams_are_sent_as_over_quinn(kind: str) -> None:
+    traffic = {"kind": "udp", "rate": "2 Mbit/s", "packet_size": "800 B"} if kind == "udp" else {"kind": "rtc"}
+    made = {"duration": "20 s", "link": {"rate": "3 Mbit/s", "limit": "30 kB"}}
+    flows = [_FLOW | {"traffic": traffic}, {"cc": "cubic", "rtt": "40 ms", "start": "10 s"}]
+    own, quinn = (
+        knee.run(made | {"flows": flows, "quic": {"endpoints": ends}}).summary["flows"][0] for ends in ("knee", "quinn")
+    )
+    assert own["goodput_mbps"] == pytest.approx(quinn["goodput_mbps"], rel=0.1)
+
+
 def test_a_clone_of_a_simulation_is_a_copy() -> None:
-    live = knee.Simulation(_told({}, {"cc": "bbr"}, duration="2 s"))
+    live = knee.Simulation(_told({}, {"cc": "bbr"}, {"traffic": {"kind": "rtc"}}, duration="2 s"))
     live.run_until("1 s")
     assert live.clone_cost().how == "copy"
     clone = live.clone()
@@ -118,7 +129,6 @@ def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
 @pytest.mark.parametrize(
     ("told", "key"),
     [
-        (_told({"traffic": {"kind": "rtc"}}), r"flows\[0\]\.traffic: .* carry no datagrams"),
         (_told({"tls": True}), r"flows\[0\]\.tls: .* do not encrypt"),
         (_told({"ecn": "l4s"}), r"flows\[0\]\.ecn"),
         (_told({}, quic={"initial_mtu": "1300 B"}), r"quic\.initial_mtu: .* max_mtu from the start"),

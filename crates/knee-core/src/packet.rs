@@ -61,11 +61,11 @@ pub enum Payload {
         /// Segments in its blocks. 0: they do not tell all that is held beyond `next`, or tell of a duplicate.
         sacked: u16,
     },
-    /// A packet of QUIC with data of one stream.
+    /// A packet of QUIC with data of one stream, or with a datagram ([`Packet::DATAGRAM`]).
     Stream {
         /// Its packet number.
         number: Seq,
-        /// Place of its data in the stream.
+        /// Place of its data in the stream, or the number of the datagram.
         offset: Seq,
         /// Bytes of data; 0: a PING.
         len: u16,
@@ -175,6 +175,8 @@ impl Packet {
     pub const AE: u8 = 1 << 7;
     /// All that was written has been sent, on data (RFC 9293, 3.9.1).
     pub const PSH: u8 = Self::AE;
+    /// Its data is a datagram (RFC 9221), on packets of QUIC.
+    pub const DATAGRAM: u8 = Self::AE;
     /// The bits of an ACK that carry accurate ECN's counter (RFC 9768, 3.2.2): AE, CWR and ECE, highest first.
     pub const ACE: u8 = Self::AE | Self::CWR | Self::ECE;
 

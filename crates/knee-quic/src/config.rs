@@ -71,6 +71,8 @@ params! {
         pacing_gain: f64 = 1.25, in 1.0..=16.0, from "RFC 9002, 7.7";
         /// packets that leave at once though they are paced
         burst: u32 = 10, in 1..=10_000, from "RFC 9002, 7.7: the initial window";
+        /// bytes of datagrams that may wait, each with 32 more; the oldest are dropped
+        datagram_buffer: Bytes = Bytes(1 << 20), in Bytes(2048)..=Bytes(1 << 30), from "ours: as quinn and noq";
         /// bytes beyond those that were acknowledged in order that the peer takes (MAX_DATA)
         receive_window: Bytes = Bytes(1 << 30), in Bytes(1200)..=Bytes((1 << 31) - 1),
             from "ours: nothing is held back";

@@ -134,7 +134,7 @@ proptest! {
         (lossy, own) in any::<(bool, bool)>(),
     ) {
         let path = Path { mbit, rtt_ms, packets, loss: if lossy { 0.02 } else { 0.0 }, seconds: 3 };
-        let ends = if own && traffic["kind"] != "udp" && traffic["kind"] != "rtc" { "knee" } else { "quinn" };
+        let ends = if own { "knee" } else { "quinn" };
         let spec = path.spec(cc, ends, &traffic);
         let ((first, first_rows), (second, second_rows)) = (run(&spec), run(&spec));
         prop_assert_eq!(format!("{:?}", first), format!("{:?}", second));
@@ -155,16 +155,19 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
     let calls = json!({"kind": "udp", "packet": 200, "interval": 20 * MS});
     let media = json!({"kind": "rtc", "controller": "scream"});
     for traffic in [calls, media] {
-        let [udp, quic] = ["tcp", "quinn"].map(|ends| path.run(ends, &traffic).0);
+        let [udp, quinn, own] = ["tcp", "quinn", "knee"].map(|ends| path.run(ends, &traffic).0);
         let of = |output: &Output| {
             let flow = &output.flows[0];
             let datagrams = flow.datagrams.clone().unwrap();
             (flow.goodput_mbps, datagrams.sent, datagrams.received, datagrams.lost, datagrams.owd_mean_ms)
         };
-        let ((udp_mbps, _, _, _, udp_owd), (mbps, sent, received, lost, owd)) = (of(&udp), of(&quic));
-        assert!((mbps / udp_mbps - 1.0).abs() < 0.02, "{mbps}, not {udp_mbps}");
-        assert_eq!((sent, 0), (received, lost));
-        assert!((owd.unwrap() / udp_owd.unwrap() - 1.0).abs() < 0.05, "{owd:?}, not {udp_owd:?}");
+        let (udp_mbps, _, _, _, udp_owd) = of(&udp);
+        for quic in [quinn, own] {
+            let (mbps, sent, received, lost, owd) = of(&quic);
+            assert!((mbps / udp_mbps - 1.0).abs() < 0.02, "{mbps}, not {udp_mbps}");
+            assert_eq!((sent, 0), (received, lost));
+            assert!((owd.unwrap() / udp_owd.unwrap() - 1.0).abs() < 0.05, "{owd:?}, not {udp_owd:?}");
+        }
     }
 }
 
@@ -175,15 +178,15 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
 fn datagrams_that_wait_in_the_sender_are_not_lost() {
     let path = Path { mbit: 2, rtt_ms: 40, packets: 17, loss: 0.0, seconds: 15 };
     let traffic = json!({"kind": "udp", "packet": 1200, "interval": 3_200_000});
-    for cc in ["quinn:cubic", "cubic"] {
-        let mut spec = path.spec(cc, "quinn", &traffic);
+    for (cc, ends) in [("quinn:cubic", "quinn"), ("cubic", "quinn"), ("cubic", "knee")] {
+        let mut spec = path.spec(cc, ends, &traffic);
         spec["duration"] = json!(15 * S);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
         let flow = &output.flows[0];
         let datagrams = flow.datagrams.clone().unwrap();
-        assert!((1.85..1.92).contains(&flow.goodput_mbps), "{cc}: {} Mbit/s", flow.goodput_mbps);
-        assert!((2700.0..3000.0).contains(&datagrams.owd_max_ms.unwrap()), "{cc}: {datagrams:?}");
+        assert!((1.85..1.92).contains(&flow.goodput_mbps), "{cc}, {ends}: {} Mbit/s", flow.goodput_mbps);
+        assert!((2700.0..3000.0).contains(&datagrams.owd_max_ms.unwrap()), "{cc}, {ends}: {datagrams:?}");
     }
 }
 
@@ -197,11 +200,12 @@ proptest! {
         (mbit, rtt_ms, packets) in (1u64..20, 1u64..200, 5u64..200),
         (packet, kbit) in (32u64..1442, 100u64..8_000),
         cc in prop::sample::select(vec!["reno", "bbr3", "quinn:cubic"]),
+        ends in prop::sample::select(vec!["quinn", "knee"]),
         lossy in any::<bool>(),
     ) {
         let path = Path { mbit, rtt_ms, packets, loss: if lossy { 0.02 } else { 0.0 }, seconds: 1 };
         let interval = packet * 8 * S / (kbit * 1000);
-        let mut spec = path.spec(cc, "quinn", &json!({"kind": "udp", "packet": packet, "interval": interval}));
+        let mut spec = path.spec(cc, ends, &json!({"kind": "udp", "packet": packet, "interval": interval}));
         spec["duration"] = json!(12 * S);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
@@ -227,12 +231,14 @@ fn datagrams_go_on_where_bursts_are_lost() {
         let traffic = json!({
             "kind": "udp", "packet": packet, "interval": interval, "on": 3_333_333, "off": 30 * MS, "constant": true
         });
-        for cc in ["cubic", "bbr3", "quinn:bbr"] {
-            let spec = path.spec(cc, "quinn", &traffic);
+        for (cc, ends) in
+            [("cubic", "quinn"), ("bbr3", "quinn"), ("quinn:bbr", "quinn"), ("cubic", "knee"), ("bbr3", "knee")]
+        {
+            let spec = path.spec(cc, ends, &traffic);
             let (output, rows) = run(&spec);
             laws::check(&spec, &output, &rows).unwrap();
             let datagrams = output.flows[0].datagrams.clone().unwrap();
-            assert!(3 * datagrams.received > datagrams.sent, "{cc}, {packet} bytes: {datagrams:?}");
+            assert!(3 * datagrams.received > datagrams.sent, "{cc}, {ends}, {packet} bytes: {datagrams:?}");
         }
     }
 }

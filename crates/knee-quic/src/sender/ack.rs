@@ -134,10 +134,12 @@ impl Sender {
             while let Some(record) = self.flight.get(place).copied().filter(|record| record.first() < to) {
                 let bits = record.open_in(from, to);
                 for run in record.runs(bits, near) {
-                    self.acked.insert(run.data.0, run.data.1);
-                    //= RFC 9000, 13.3
-                    //# A sender SHOULD avoid retransmitting information from packets once they are acknowledged.
-                    self.lost.remove(run.data.0, run.data.1);
+                    if !record.is_datagram() {
+                        self.acked.insert(run.data.0, run.data.1);
+                        //= RFC 9000, 13.3
+                        //# A sender SHOULD avoid retransmitting information from packets once they are acknowledged.
+                        self.lost.remove(run.data.0, run.data.1);
+                    }
                     let (number, sent) = (run.first + u64::from(run.count) - 1, record.sent());
                     newly.newest = Some(Newest { number, sent, start: self.flight.start_of(place) });
                 }

@@ -23,6 +23,8 @@ pub struct Record {
     len: u16,
     /// They left with an ECT codepoint.
     ect: bool,
+    /// Their data is a datagram, and not the stream's.
+    datagram: bool,
 }
 
 const _: () = assert!(size_of::<Record>() == 32);
@@ -38,7 +40,8 @@ impl Record {
     pub const fn new(first: u64, count: u32, sent: Time, offset: u64, len: u16, ect: bool) -> Self {
         debug_assert!(count > 0 && count <= Self::MOST && sent.as_nanos() >> (u64::BITS - COUNT_BITS) == 0);
         let sent_count = sent.as_nanos() << COUNT_BITS | (count - 1) as u64;
-        Self { sent_count, open: u64::MAX >> (Self::MOST - count), first, offset: low_u32(offset), len, ect }
+        let open = u64::MAX >> (Self::MOST - count);
+        Self { sent_count, open, first, offset: low_u32(offset), len, ect, datagram: false }
     }
 
     /// When they were sent.
@@ -64,6 +67,17 @@ impl Record {
     /// True if they left with an ECT codepoint.
     pub const fn ect(&self) -> bool {
         self.ect
+    }
+
+    /// The same, with a datagram as their data.
+    #[must_use]
+    pub const fn with_datagram(self) -> Self {
+        Self { datagram: true, ..self }
+    }
+
+    /// True if their data is a datagram.
+    pub const fn is_datagram(&self) -> bool {
+        self.datagram
     }
 
     /// A bit for each packet from number `from` to before `to` whose fate is open.

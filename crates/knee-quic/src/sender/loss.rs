@@ -79,13 +79,15 @@ impl Sender {
             //= RFC 9000, 13.3
             //# Endpoints SHOULD prioritize retransmission of data over sending new data, unless priorities specified by
             //# the application indicate otherwise; see Section 2.3.
-            for (from, to) in self.acked.gaps(run.data.0, run.data.1) {
+            let is_stream = !record.is_datagram();
+            for (from, to) in self.acked.gaps(run.data.0, run.data.1).take_while(|_| is_stream) {
                 self.lost.insert(from, to);
             }
             for i in 0..u64::from(run.count) {
                 let offset = run.data.0 + i * u64::from(record.len());
                 let (number, at) = (run.first + i, self.view.now);
-                self.lost_packets.push_back(LostPacket { number, at, offset, len: record.len() });
+                let len = if is_stream { record.len() } else { 0 };
+                self.lost_packets.push_back(LostPacket { number, at, offset, len });
             }
             losses.persistent |= self.extend_row(row, run.first, run.first + u64::from(run.count), sent, config);
         }

@@ -16,6 +16,7 @@
 
 mod ack;
 mod congestion;
+mod datagrams;
 mod ecn;
 mod flight;
 #[cfg(test)]
@@ -36,6 +37,7 @@ mod worked;
 use crate::config::Config;
 use crate::frame::Mark;
 use crate::ranges::{Range, Ranges};
+use datagrams::Datagrams;
 use ecn::Validation;
 use flight::{Flight, LostPacket, Record};
 use knee_cc::{Control, DynCongestionControl, Ecn, Needs, StateEvent, View};
@@ -72,10 +74,12 @@ pub struct Outgoing {
     pub first: u64,
     /// How many packets.
     pub count: u32,
-    /// Place of the first one's data in the stream.
+    /// Place of the first one's data in the stream, or the number of the datagram.
     pub offset: u64,
     /// Bytes of data in each; 0: a PING.
     pub len: u16,
+    /// The data is a datagram.
+    pub datagram: bool,
     /// Their data was sent before.
     pub again: bool,
     /// The ECN field that they leave with.
@@ -137,6 +141,8 @@ pub struct Sender {
     acked: Ranges,
     /// Bytes of the stream that have to be sent again.
     lost: Ranges,
+    /// Datagrams that have not left.
+    datagrams: Datagrams,
     /// Packets found lost, while their acknowledgment may still come, by number.
     lost_packets: VecDeque<LostPacket>,
     /// The lower ranges of the last frame that had others than the one before.
@@ -187,6 +193,7 @@ impl Sender {
             end: init.bytes.unwrap_or(u64::MAX),
             acked: Ranges::default(),
             lost: Ranges::default(),
+            datagrams: Datagrams::default(),
             lost_packets: VecDeque::new(),
             seen_below: None,
             rtt: RttEstimator::new(config),

@@ -17,6 +17,15 @@ struct Data {
     bytes: u64,
     /// They were sent before.
     again: bool,
+    /// It is a datagram, whose number is in place of the offset.
+    datagram: bool,
+}
+
+impl Data {
+    /// Bytes of the stream.
+    const fn of_stream(offset: u64, bytes: u64, again: bool) -> Self {
+        Self { offset, bytes, again, datagram: false }
+    }
 }
 
 impl Sender {
@@ -53,7 +62,7 @@ impl Sender {
             if paced == 0 {
                 break;
             }
-            let count = whole_packets(data.bytes, len).min(fitting).min(paced);
+            let count = if data.datagram { 1 } else { whole_packets(data.bytes, len).min(fitting).min(paced) };
             self.transmit(data, count, len, now, config, out);
         }
         self.set_timer(config);
@@ -67,14 +76,17 @@ impl Sender {
         self.bytes_in_flight + u64::from(config.datagram) <= self.window(config) && self.pacer.due == Time::MAX
     }
 
-    /// Data that leaves next: the first lost data, then new data.
+    /// Data that leaves next: datagrams, the first lost data, then new data.
     fn next_data(&self, config: &Config) -> Option<Data> {
+        if let Some((number, len)) = self.datagrams.first() {
+            return Some(Data { offset: number, bytes: u64::from(len), again: false, datagram: true });
+        }
         if let Some(&(from, to)) = self.lost.as_slice().first() {
-            return Some(Data { offset: from, bytes: to - from, again: true });
+            return Some(Data::of_stream(from, to - from, true));
         }
         let limit = self.acked.first_missing(0).saturating_add(config.settings.receive_window.0).min(self.end);
         let bytes = limit.saturating_sub(self.next);
-        (bytes > 0).then_some(Data { offset: self.next, bytes, again: false })
+        (bytes > 0).then_some(Data::of_stream(self.next, bytes, false))
     }
 
     /// Sends one or two probes whatever the window.
@@ -93,7 +105,7 @@ impl Sender {
             //= RFC 9002, 6.2.4
             //# When there is no data to send, the sender SHOULD send a PING or other ack-eliciting frame in a single
             //# packet, rearming the PTO timer.
-            let ping = Data { offset: self.next, bytes: 0, again: false };
+            let ping = Data::of_stream(self.next, 0, false);
             //= RFC 9002, 6.2.4
             //# When a PTO timer expires, a sender MUST send at least one ack-eliciting packet in the packet number
             //# space as a probe.
@@ -111,9 +123,10 @@ impl Sender {
         let near = self.acked.first_missing(0);
         let records = (0..self.flight.len()).filter_map(|place| self.flight.get(place));
         records
+            .filter(|record| !record.is_datagram())
             .flat_map(|record| record.runs(record.open_in(0, u64::MAX), near))
             .find_map(|run| self.acked.gaps(run.data.0.max(behind), run.data.1).next())
-            .map(|(from, to)| Data { offset: from, bytes: to - from, again: true })
+            .map(|(from, to)| Data::of_stream(from, to - from, true))
     }
 
     /// `count` packets with `len` bytes of data each leave.
@@ -122,10 +135,12 @@ impl Sender {
             (self.first_tx, self.delivered_at) = (Micros::of(now), Micros::of(now));
             self.tell(StateEvent::Restart);
         }
-        let Data { offset, again, .. } = data;
+        let Data { offset, again, datagram, .. } = data;
         let bytes = u64::from(len) * u64::from(count);
         let sizes = config.size(len) * u64::from(count);
-        if again {
+        if datagram {
+            self.datagrams.pop();
+        } else if again {
             self.lost.remove(offset, offset + bytes);
             self.totals.again += u64::from(count);
             self.totals.again_bytes += bytes;
@@ -147,10 +162,11 @@ impl Sender {
         self.ecn.sent(count);
         let start = self.rate_start();
         let record = Record::new(first, count, now, offset, len, self.ecn.is_on());
+        let record = if datagram { record.with_datagram() } else { record };
         self.flight.push(record, || start);
         self.last_sent = now;
         self.pace(sizes, now, config);
-        out.push(Outgoing { first, count, offset, len, again, mark: self.ecn.mark() });
+        out.push(Outgoing { first, count, offset, len, datagram, again, mark: self.ecn.mark() });
         if self.needs.sent {
             self.ask(|cc, view, control| cc.on_sent(&Sent { view, packets: count, retransmission: again }, control));
         }

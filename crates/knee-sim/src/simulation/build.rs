@@ -1,12 +1,12 @@
 //! From a specification to a model at rest.
 
 use super::apps::Apps;
-use super::hosts::carried::CarriedFlow;
+use super::hosts::carried::{CarriedFlow, Carrier};
 use super::hosts::datagrams::DatagramFlow;
 use super::hosts::endpoint::{self, QuicEnds};
 use super::hosts::quic::{self, QuicFlow};
 use super::hosts::udp::UdpFlow;
-use super::hosts::{Algorithm, Ends, Hosts, PathRecord, Settings};
+use super::hosts::{Algorithm, End, Ends, Hosts, PathRecord, Settings};
 use super::model::{MANY_FLOWS, Model};
 use knee_cc::policy::{self, Plan};
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
@@ -144,17 +144,23 @@ impl Model {
         let own_quic = endpoint::serves(flow, &settings.algorithms[algorithm], &spec.quic)?;
         let ends = match flow.transport {
             _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
-            Transport::Quic if own_quic => {
-                let init = knee_quic::SenderInit { needs, ecn: ecn.is_on(), bytes: flow.bytes };
-                Ends::Quic(Box::new(QuicEnds::new(&init, &settings.quic_ends, Time::from_nanos(flow.start))))
-            }
             Transport::Quic => {
-                let quic = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
-                Ends::Udp(Box::new(if flow.sends_datagrams() {
-                    UdpFlow::Carried(CarriedFlow::new(self.datagrams(flow, i, ecn.codepoint, spec), quic))
-                } else {
-                    UdpFlow::Quic(quic)
-                }))
+                let (init, start) = (
+                    knee_quic::SenderInit { needs, ecn: ecn.is_on(), bytes: flow.bytes },
+                    Time::from_nanos(flow.start),
+                );
+                let config = &settings.quic_ends;
+                let stack = || QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
+                match (flow.sends_datagrams(), own_quic) {
+                    (false, true) => Ends::Quic(Box::new(QuicEnds::new(&init, config, start))),
+                    (false, false) => Ends::Udp(Box::new(UdpFlow::Quic(stack()))),
+                    (true, _) => {
+                        let own = || Box::new(QuicEnds::connection(&init, End::Sender, config, start));
+                        let carrier = if own_quic { Carrier::Own(own(), *config) } else { Carrier::Stack(stack()) };
+                        let datagrams = self.datagrams(flow, i, ecn.codepoint, spec);
+                        Ends::Udp(Box::new(UdpFlow::Carried(CarriedFlow::new(datagrams, carrier))))
+                    }
+                }
             }
             Transport::Tcp => {
                 let init = SenderInit { needs, paced: flow.pacing, ecn, bytes: flow.bytes };

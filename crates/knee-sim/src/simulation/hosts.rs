@@ -73,7 +73,8 @@ impl Ends {
             Self::Quic(quic) => Self::Quic(quic.clone()),
             Self::Udp(flow) => match &**flow {
                 UdpFlow::Datagrams(flow) => Self::Udp(Box::new(UdpFlow::Datagrams(flow.clone()))),
-                UdpFlow::Quic(_) | UdpFlow::Carried(_) => return None,
+                UdpFlow::Carried(flow) => Self::Udp(Box::new(UdpFlow::Carried(flow.copied()?))),
+                UdpFlow::Quic(_) => return None,
             },
             Self::Application => Self::Application,
         })
@@ -557,20 +558,23 @@ impl Hosts {
         let is_data = !packet.has(Packet::ACK);
         self.acks -= u64::from(!is_data);
         let group = self.group_of(packet.flow);
-        let is_quic = matches!(self.slots[packet.flow as usize].ends, Ends::Quic(_));
-        if let Ends::Udp(flow) = &mut self.slots[packet.flow as usize].ends {
-            flow.on_drop(packet);
-            self.record_mut(packet.flow).dropped += u64::from(is_data);
-        } else if packet.has(Packet::SYN) {
-            self.stores[group].syns -= i64::from(is_data);
-        } else {
-            self.record_mut(packet.flow).dropped += u64::from(is_data);
-            let Some(key) = packet.payload.stored() else { return };
-            if is_quic {
-                self.stores[group].quic_acks.remove(key as usize);
-            } else {
-                self.stores[group].full_acks.remove(key as usize);
+        let (is_quic, keeps_all) = match &mut self.slots[packet.flow as usize].ends {
+            Ends::Udp(flow) => {
+                flow.on_drop(packet);
+                (flow.is_own_quic(), !flow.is_own_quic())
             }
+            ends => (matches!(ends, Ends::Quic(_)), false),
+        };
+        if packet.has(Packet::SYN) && !keeps_all {
+            self.stores[group].syns -= i64::from(is_data);
+            return;
+        }
+        self.record_mut(packet.flow).dropped += u64::from(is_data);
+        let Some(key) = packet.payload.stored().filter(|_| !keeps_all) else { return };
+        if is_quic {
+            self.stores[group].quic_acks.remove(key as usize);
+        } else {
+            self.stores[group].full_acks.remove(key as usize);
         }
     }
 

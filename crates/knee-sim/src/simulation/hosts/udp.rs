@@ -28,6 +28,11 @@ macro_rules! either {
 }
 
 impl UdpFlow {
+    /// True if packets are those of knee's own QUIC.
+    pub(super) const fn is_own_quic(&self) -> bool {
+        matches!(self, Self::Carried(flow) if flow.is_own())
+    }
+
     /// Packets that left the sender.
     pub(in crate::simulation) const fn sent(&self) -> u64 {
         either!(self, flow => flow.sent())

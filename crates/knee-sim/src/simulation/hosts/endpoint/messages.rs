@@ -1,8 +1,9 @@
-//! Messages of an application's connection: a stream in each direction.
+//! An application's messages, a stream in each direction, and its datagrams (RFC 9221), one a packet.
 
 use super::{Back, QuicEnds};
 use crate::simulation::hosts::{At, End, HostPair, Outbox, Progress};
-use knee_core::Time;
+use knee_core::convert::low_u32;
+use knee_core::{Packet, Payload, Time};
 use knee_quic::{Config, Receiver, Sender, SenderInit};
 
 impl QuicEnds {
@@ -31,6 +32,39 @@ impl QuicEnds {
         })
     }
 
+    /// True once the sender may send datagrams.
+    pub(in crate::simulation) const fn may_send(&self) -> bool {
+        self.established
+    }
+
+    /// An end has a datagram of `len` bytes to send; [`HostPair::transmit`] lets it leave.
+    pub(in crate::simulation) fn push_datagram(&mut self, end: End, number: u64, len: u16, config: &Config) {
+        if let Some(sender) = self.tx(end) {
+            sender.push_datagram(number, len, config);
+        }
+    }
+
+    /// Datagrams that have come to the end at work since the last call.
+    pub(in crate::simulation) fn take_came(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.came)
+    }
+
+    /// The sender's datagrams that will not come, since the last call.
+    pub(in crate::simulation) fn take_missing(&mut self) -> Vec<u32> {
+        self.missing.extend(self.sender.take_dropped().into_iter().map(low_u32));
+        std::mem::take(&mut self.missing)
+    }
+
+    /// A packet of the sender's was dropped.
+    pub(in crate::simulation) fn note_dropped(&mut self, packet: &Packet) {
+        if let Payload::Stream { offset, .. } = packet.payload
+            && packet.has(Packet::DATAGRAM)
+            && !packet.has(Packet::ACK)
+        {
+            self.missing.push(low_u32(offset.near(0)));
+        }
+    }
+
     /// The connection is over: nothing happens any more.
     pub(in crate::simulation) const fn close(&mut self) {
         self.closed = true;
@@ -38,6 +72,14 @@ impl QuicEnds {
 }
 
 impl HostPair<'_, QuicEnds> {
+    /// Sends what an end may send now.
+    pub(in crate::simulation) fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+        let may_send = self.ends.is_established(end) && !self.ends.closed;
+        let Some(sender) = self.ends.tx(end).filter(|_| may_send) else { return };
+        sender.send(at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
+        self.after_sender(end, at, out);
+    }
+
     /// The application, or, where not, the other end writes a message of `bytes`. Gives the message's end in the
     /// stream, and the end that sends it.
     pub(in crate::simulation) fn write(
@@ -48,14 +90,10 @@ impl HostPair<'_, QuicEnds> {
         out: &mut impl Outbox,
     ) -> (u64, End) {
         let end = if asks { self.ends.client_end } else { self.ends.client_end.other() };
-        let may_send = self.ends.is_established(end) && !self.ends.closed;
         let Some(sender) = self.ends.tx(end) else { return (u64::MAX, end) };
         sender.write(bytes);
         let message = sender.written();
-        if may_send {
-            sender.send(at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
-            self.after_sender(end, at, out);
-        }
+        self.transmit(end, at, out);
         (message, end)
     }
 }

@@ -4,7 +4,7 @@ use super::log::EndpointLog;
 use super::{AROUND_ACK, HEADERS, QuicEnds, ect, mark};
 use crate::simulation::apps::Apps;
 use crate::simulation::hosts::{At, End, HostPair, Outbox, Protocol};
-use knee_core::convert::{index_u32, saturating_u32};
+use knee_core::convert::{index_u32, low_u32, saturating_u32};
 use knee_core::packet::Seq;
 use knee_core::{Packet, Payload, Time};
 use knee_net::observe::{FlowCounts, Spread};
@@ -119,13 +119,21 @@ impl HostPair<'_, QuicEnds> {
         // A server has no keys for data before the client's Finished has come.
         let is_closed = self.ends.closed || end != self.ends.client_end && !self.ends.server.is_done();
         let Some(receiver) = self.ends.rx(end).filter(|_| !is_closed) else { return };
-        let (number, offset) = (number.near(receiver.expected()), offset.near(receiver.in_order()));
-        let arrival = Arrival { number, offset, len, eliciting: true, mark: mark(flags) };
+        let number = number.near(receiver.expected());
+        let (place, len) = match flags & Packet::DATAGRAM {
+            0 => (offset.near(receiver.in_order()), len),
+            _ => (0, 0),
+        };
+        let arrival = Arrival { number, offset: place, len, eliciting: true, mark: mark(flags) };
         let is_first = receiver.expected() == 0;
-        let ack = receiver.on_packet(&arrival, at.now, &self.settings.quic_ends);
         // Stacks send the first data in the datagram of their Finished: the packet that says that the handshake is done
         // acknowledges it.
-        if let Some(ack) = ack.or_else(|| if is_first { receiver.ack(at.now) } else { None }) {
+        let ack = receiver.on_packet(&arrival, at.now, &self.settings.quic_ends);
+        let ack = ack.or_else(|| if is_first { receiver.ack(at.now) } else { None });
+        if flags & Packet::DATAGRAM != 0 {
+            self.ends.came.push(low_u32(offset.near(0)));
+        }
+        if let Some(ack) = ack {
             self.send_ack(end, ack, at, out);
         }
     }
@@ -226,9 +234,10 @@ impl HostPair<'_, QuicEnds> {
         }
         let headers = HEADERS + self.settings.quic_ends.headers;
         let mut outgoing = std::mem::take(&mut self.stores.quic_outgoing);
-        for Outgoing { first, count, offset, len, .. } in outgoing.drain(..) {
+        for Outgoing { first, count, offset, len, datagram, .. } in outgoing.drain(..) {
             let payload = Payload::Stream { number: Seq::new(first), offset: Seq::new(offset), len };
-            self.send(end, (payload, 0), (headers + len, count), at, out);
+            let flags = if datagram { Packet::DATAGRAM } else { 0 };
+            self.send(end, (payload, flags), (headers + len, count), at, out);
         }
         self.stores.quic_outgoing = outgoing;
     }
