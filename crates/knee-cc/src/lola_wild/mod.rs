@@ -17,6 +17,8 @@
 //! data are those at the mean RTT, since the rate is the window over that. Rounds, hold and decrease are LoLa's.
 
 mod drain;
+#[cfg(test)]
+mod kernel;
 mod noise;
 
 use crate::cubic::Cubic;
