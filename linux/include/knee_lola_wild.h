@@ -237,17 +237,17 @@ static inline void knee_wild_sample(struct knee_lola_wild *w,
 				    const struct knee_lola_wild_params *p,
 				    u64 now, u32 rtt, u32 delivered)
 {
-	/* Second differences of up to 3/5 q_low are no noise. */
-	u32 quiet = knee_div32((u64)READ_ONCE(p->q_low) * 3, 5);
+	u64 q_low = READ_ONCE(p->q_low);
+	u32 first = READ_ONCE(p->adapt) ? knee_div32(q_low * 4, 5) :
+					  KNEE_U32_MAX;
+	u32 quiet = knee_div32(q_low * 3, 5);
 	u64 place;
 
-	if (!READ_ONCE(p->adapt))
-		quiet = KNEE_U32_MAX;
 	rtt = knee_max(rtt, 1);
 	knee_cubic_sample(&w->cubic, now, rtt);
 	knee_wild_rate(w, now, rtt, delivered);
 	w->rtt_now = knee_noise_update(&w->noise, now, rtt,
-				       READ_ONCE(p->t_measure), quiet);
+				       READ_ONCE(p->t_measure), first, quiet);
 	w->rtt_min = knee_min(w->rtt_min, w->rtt_now);
 	w->rtt_mean = w->rtt_mean ? w->rtt_mean - w->rtt_mean / 64 + rtt :
 				    (u64)rtt * 64;

@@ -6,8 +6,9 @@
  * Each of five spans, twice as long as the one before, is cut into blocks one
  * after the other. With m(i) the least RTT of block i, the noise of a span is
  * the median of its last |m(i) - 2 m(i-1) + m(i-2)|. In use is the shortest
- * span of which the noise is at most `quiet`. All in us; RTTs below 2^31, so
- * that a second difference has at most 32 bits.
+ * span that is quiet: of which the noise is at most `first`, for the shortest of
+ * all, or `quiet`. All in us; RTTs below 2^31, so that a second difference has
+ * at most 32 bits.
  */
 #ifndef KNEE_NOISE_H
 #define KNEE_NOISE_H
@@ -213,14 +214,14 @@ static inline u32 knee_noise_level(const struct knee_noise *n)
 
 /* Changes to the shortest span that is quiet. */
 KNEE_APART knee_noise_choose(struct knee_noise *n KNEE_NONNULL, u64 now,
-			     u32 shortest, u32 quiet)
+			     u32 shortest, u32 first, u32 quiet)
 {
 	u64 chosen = KNEE_NOISE_SPANS - 1;
 	const struct knee_blocks *b;
 	int i;
 
 	for (i = KNEE_NOISE_SPANS - 2; i >= 0; i--)
-		if (n->blocks[i].noise <= quiet)
+		if (n->blocks[i].noise <= (i ? quiet : first))
 			chosen = i;
 	if (chosen == n->chosen)
 		return 0;
@@ -236,11 +237,11 @@ KNEE_APART knee_noise_choose(struct knee_noise *n KNEE_NONNULL, u64 now,
 }
 
 /*
- * Takes an RTT and returns the least of the span in use; `quiet`
+ * Takes an RTT and returns the least of the span in use; `first`
  * KNEE_U32_MAX: always the shortest.
  */
 static inline u32 knee_noise_update(struct knee_noise *n, u64 now, u32 rtt,
-				    u32 shortest, u32 quiet)
+				    u32 shortest, u32 first, u32 quiet)
 {
 	int i, ended = 0;
 
@@ -249,7 +250,7 @@ static inline u32 knee_noise_update(struct knee_noise *n, u64 now, u32 rtt,
 					    knee_min((u64)shortest << i,
 						     KNEE_U32_MAX));
 	if (ended)
-		knee_noise_choose(n, now, shortest, quiet);
+		knee_noise_choose(n, now, shortest, first, quiet);
 	knee_noise_add(n, now, rtt, knee_noise_span(n, shortest));
 	return n->least;
 }

@@ -104,7 +104,7 @@ calls! {
     fn lola_on_timeout = check_lola_on_timeout(l: &mut Lola, now: u64);
     fn lola_on_restart = check_lola_on_restart(l: &mut Lola, now: u64, idle: u64);
     fn noise_init = check_noise_init(n: &mut Noise);
-    fn noise_update = check_noise_update(n: &mut Noise, now: u64, rtt: u32, shortest: u32, quiet: u32) -> u32;
+    fn noise_update = check_noise_update(n: &mut Noise, now: u64, rtt: u32, shortest: u32, first: u32, quiet: u32) -> u32;
     fn noise_span = check_noise_span(n: &Noise, shortest: u32) -> u32;
     fn noise_level = check_noise_level(n: &Noise) -> u32;
     fn wild_init = check_wild_init(w: &mut LolaWild, now: u64, delivered: u32);

@@ -42,7 +42,8 @@ FUNCTION(void, lola_on_reduced, (struct knee_lola *l, const struct knee_lola_par
 FUNCTION(void, lola_on_timeout, (struct knee_lola *l, u64 now), (l, now))
 FUNCTION(void, lola_on_restart, (struct knee_lola *l, u64 now, u64 idle), (l, now, idle))
 
-FUNCTION(u32, noise_update, (struct knee_noise *n, u64 now, u32 rtt, u32 shortest, u32 quiet), (n, now, rtt, shortest, quiet))
+FUNCTION(u32, noise_update,
+     (struct knee_noise *n, u64 now, u32 rtt, u32 shortest, u32 first, u32 quiet), (n, now, rtt, shortest, first, quiet))
 FUNCTION(void, noise_init, (struct knee_noise *n), (n))
 FUNCTION(u32, noise_span, (const struct knee_noise *n, u32 shortest), (n, shortest))
 FUNCTION(u32, noise_level, (const struct knee_noise *n), (n))

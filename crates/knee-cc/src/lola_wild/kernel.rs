@@ -42,9 +42,13 @@ fn the_filter_its_span_and_its_noise_are_the_same() {
     for _ in 0..500 {
         // Slots of whole microseconds.
         let shortest = 16 * (1 + rng.below(5_000)) as u32;
-        let quiet = if rng.chance(0.1) { u32::MAX } else { rng.below(2_000) as u32 };
-        let mut rust =
-            Filter::new(Time::from_micros(shortest.into()), if quiet == u32::MAX { u64::MAX } else { quiet.into() });
+        let quiet = rng.below(2_000) as u32;
+        let first = if rng.chance(0.1) { u32::MAX } else { rng.below(2_000) as u32 };
+        let never = first == u32::MAX;
+        let mut rust = Filter::new(
+            Time::from_micros(shortest.into()),
+            [if never { u64::MAX } else { first.into() }, quiet.into()],
+        );
         let mut theirs = c::Noise::default();
         c::noise_init(&mut theirs);
         // The path's own variation: levels, each held for some of the shortest spans.
@@ -60,7 +64,7 @@ fn the_filter_its_span_and_its_noise_are_the_same() {
             }
             let rtt = 20_000 + level + rng.below(300);
             let least = rust.update(Time::from_micros(now), rtt);
-            assert_eq!(u64::from(c::noise_update(&mut theirs, now, rtt as u32, shortest, quiet)), least);
+            assert_eq!(u64::from(c::noise_update(&mut theirs, now, rtt as u32, shortest, first, quiet)), least);
             assert_eq!(Time::from_micros(c::noise_span(&theirs, shortest).into()), rust.span());
             assert_eq!(u64::from(c::noise_level(&theirs)), rust.noise());
             spans[(c::noise_span(&theirs, shortest) / shortest).ilog2() as usize] += 1;
