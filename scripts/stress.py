@@ -209,7 +209,9 @@ def wrong(console: str, *, checked: bool) -> list[str]:
     if not any(counts.values()):
         found.append("nothing was counted")
     states = [
-        f"{module}-{state}" for module in ("tcp_lola", "tcp_daimd", "sch_cocoa") for state in ("inserted", "removed")
+        f"{module}-{state}"
+        for module in ("tcp_lola", "tcp_lola_wild", "tcp_daimd", "sch_cocoa")
+        for state in ("inserted", "removed")
     ]
     found += [f"{what}: {results.get(what, 'nothing')}" for what in (*states, "end") if results.get(what) != "ok"]
     if results.get("processors") != str(PROCESSORS):

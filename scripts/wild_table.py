@@ -1,9 +1,10 @@
 """Prints the tables of lab/lola-wild.md: algorithms on paths that vary, and beside flows that fill buffers.
 
-python scripts/wild_table.py [--seeds 3] [cubic lola lola-wild ...]
+python scripts/wild_table.py [--ground uml] [--seeds 3] [--only "beside CUBIC"] [cubic lola lola-wild ...]
 
 Each network is run with several seeds, which also shift starts. Cells are the least and the greatest goodput in Mbit/s
-of the flow that is looked at, or of the worst of several, and the greatest 95th percentile of the queueing delay.
+of the flow that is looked at, or of the worst of several, and the greatest 95th percentile of the queueing delay. Cells
+are empty where the ground does not have the network, or not the algorithms; below the table is what it lacks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import knee
+from knee.errors import InputError
 
 #: The algorithms, with their parameters, in the order of the columns.
 _PARTS = ("adapt", "routes", "compete")
@@ -34,7 +36,7 @@ class Network:
     seconds: tuple[int, int] = (10, 40)
     rest: dict[str, Any] | None = None
 
-    def run(self, cc: Flow, seed: int) -> tuple[float, float]:
+    def run(self, cc: Flow, seed: int, ground: str) -> tuple[float, float]:
         """The goodput of the worst flow of the algorithm, Mbit/s, and the 95th percentile of the queueing delay, ms."""
         others = [{"rtt": "40 ms", **({} if "cc" in flow else cc), **flow} for flow in self.others(seed)]
         scenario = {
@@ -45,7 +47,7 @@ class Network:
             "flows": [{"label": "looked at", "rtt": self.rtt, **cc}, *others],
             **(self.rest or {}),
         }
-        summary = knee.run(scenario).summary
+        summary = knee.run(scenario, ground=ground).summary
         own = [
             flow["goodput_mbps"]
             for flow, given in zip(summary["flows"], [{}, *self.others(seed)], strict=True)
@@ -129,16 +131,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("algorithms", nargs="*", default=_COLUMNS, help="a name, then parameters that are false")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ground", default="sim", help="where to run: sim, uml or host")
+    parser.add_argument("--only", default="", help="networks that have this in their names")
     asked = parser.parse_args()
     print(f"| network | {' | '.join(asked.algorithms)} |\n|---|{'---:|' * len(asked.algorithms)}")
-    for network in NETWORKS:
+    lacking: dict[str, list[str]] = {}
+    for network in (network for network in NETWORKS if asked.only in network.name):
         cells = []
         for column in asked.algorithms:
-            found = [network.run(_flow(column), seed) for seed in range(1, asked.seeds + 1)]
+            try:
+                found = [network.run(_flow(column), seed, asked.ground) for seed in range(1, asked.seeds + 1)]
+            except InputError as error:
+                lacking.setdefault(str(error), []).append(network.name)
+                cells.append("")
+                continue
             rates = [rate for rate, _ in found]
             ends = dict.fromkeys(f"{rate:.1f}" for rate in (min(rates), max(rates)))
             cells.append(f"{' to '.join(ends)}, q{max(queue for _, queue in found):.0f}")
         print(f"| {network.name} | {' | '.join(cells)} |", flush=True)
+    for said, names in lacking.items():
+        print(f"\n{', '.join(dict.fromkeys(names))}: {said}")
 
 
 if __name__ == "__main__":

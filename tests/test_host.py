@@ -77,14 +77,15 @@ def test_parameters_that_only_the_simulator_has_are_refused_unless_they_are_at_t
 ) -> None:
     (tmp_path / "available").write_text(f"reno {name}\n")
     monkeypatch.setattr(refuse, "AVAILABLE", tmp_path / "available")
-    params = congestion_controls()[name].params
+    cc = modules.registry_name(name)
+    params = congestion_controls()[cc].params
     for key in (None, *params):
         given = {} if key is None else {key: params[key].plain(params[key].default)}
-        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": given}])
+        told = scenario(flows=[{"cc": cc, "rtt": "10 ms", "cc_params": given}])
         refuse.check(from_dict(told))
     for key in params.keys() - modules.declared(name).keys():
-        told = scenario(flows=[{"cc": name, "rtt": "10 ms", "cc_params": {key: _not_the_default(params[key])}}])
-        with pytest.raises(ScenarioError, match=f"{key}: only the simulator's {name} has it"):
+        told = scenario(flows=[{"cc": cc, "rtt": "10 ms", "cc_params": {key: _not_the_default(params[key])}}])
+        with pytest.raises(ScenarioError, match=f"{key}: only the simulator's {cc} has it"):
             refuse.check(from_dict(told))
 
 
@@ -143,9 +144,9 @@ def test_each_algorithm_that_can_be_loaded_runs(name: str, tmp_path: Path) -> No
     told = {
         "duration": "1500 ms",
         "link": {"rate": "20 Mbit/s", "limit": "100 packets"},
-        "flows": [{"cc": name, "rtt": "10 ms"}],
+        "flows": [{"cc": modules.registry_name(name), "rtt": "10 ms"}],
     }
-    entry = congestion_controls()[name].params
+    entry = congestion_controls()[modules.registry_name(name)].params
     simulated = next((key for key in entry if key not in modules.declared(name)), None)
     with loaded(name):
         result = in_time(told, tmp_path)

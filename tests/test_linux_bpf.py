@@ -119,7 +119,7 @@ def test_it_carries_traffic_and_shows_its_state(name: str, capsys: pytest.Captur
         assert not found.default
         (shown,) = (each for each in found.connections if each.local_port == connection.getsockname()[1])
         assert (shown.remote, shown.remote_port) == connection.getpeername()
-        assert shown.phase in registry.congestion_controls()[name].phases
+        assert shown.phase in registry.congestion_controls()[modules.registry_name(name)].phases
         assert shown.cwnd >= 2
         assert 0 < shown.rtt_min <= shown.rtt_now
         capsys.readouterr()

@@ -9,6 +9,7 @@ import pytest
 
 from knee.kernel.modules import declared, module_ccs
 from knee.kernel.modules import parameters as encoded
+from knee.own import kernel_name
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ROOT / "linux/modules"
@@ -21,8 +22,8 @@ SHORTER = {("lola", "min_rtt_resets"), ("daimd", "delta0_factor")}
 
 def _declared(cc: str) -> dict[str, tuple[int, int, int]]:
     """Default, least and greatest value of a module's parameters."""
-    source = (MODULES / f"tcp_{cc}.c").read_text()
-    header = (INCLUDE / f"knee_{cc}.h").read_text()
+    source = (MODULES / f"tcp_{kernel_name(cc)}.c").read_text()
+    header = (INCLUDE / f"knee_{kernel_name(cc)}.h").read_text()
     body = re.search(r"_DEFAULTS \{(.*?)\n\}", header, re.DOTALL)
     assert body is not None
     defaults = {}
@@ -57,7 +58,7 @@ def test_module_parameters_are_the_registrys(cc: str) -> None:
 @pytest.mark.parametrize("cc", module_ccs())
 def test_the_page_has_every_parameter_with_its_default_and_range(cc: str) -> None:
     page = (ROOT / "docs/linux.md").read_text()
-    section = page.partition(f"### `tcp_{cc}`")[2].partition("\n##")[0]
+    section = page.partition(f"### `tcp_{kernel_name(cc)}`")[2].partition("\n##")[0]
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) to (\d+) \|", section, re.MULTILINE)
     assert {name: tuple(map(int, numbers)) for name, *numbers in rows} == _declared(cc)
 

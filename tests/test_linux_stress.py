@@ -18,6 +18,7 @@ CONSOLE = """\
 [    0.312000] ..MP-BIOS bug: 8254 timer not connected to IO-APIC
 [    4.341966] tcp_lola: loading out-of-tree module taints kernel.
 knee stress tcp_lola-inserted ok
+knee stress tcp_lola_wild-inserted ok
 knee stress tcp_daimd-inserted ok
 knee stress sch_cocoa-inserted ok
 knee stress processors 4
@@ -26,6 +27,7 @@ knee stress connections 812 of 200
 knee stress changed 64 of 30
 knee stress seconds 190
 knee stress tcp_lola-removed ok
+knee stress tcp_lola_wild-removed ok
 knee stress tcp_daimd-removed ok
 knee stress sch_cocoa-removed ok
 knee stress log  debug_locks:                             1

@@ -64,8 +64,8 @@
 
 #define LENGTH(array)	(int)(sizeof(array) / sizeof((array)[0]))
 
-static const char *const CONTROLS[] = { "lola", "daimd", "lola", "daimd", "cubic" };
-static const char *const NAMES[] = { "tcp_lola", "tcp_daimd", "sch_cocoa" };
+static const char *const CONTROLS[] = { "lola", "daimd", "lola_wild", "lola", "daimd", "lola_wild", "cubic" };
+static const char *const NAMES[] = { "tcp_lola", "tcp_lola_wild", "tcp_daimd", "sch_cocoa" };
 
 /* The ways in which tc adds cocoa. */
 static const char *const PLACES[][3] = {
@@ -310,6 +310,8 @@ static bool set(void)
 	bool written = write_number("/sys/module/tcp_lola/parameters/q_target", 2000 + any(10000));
 
 	written &= write_number("/sys/module/tcp_lola/parameters/t_measure", 1000 + any(100000));
+	written &= write_number("/sys/module/tcp_lola_wild/parameters/t_measure", 1000 + any(100000));
+	written &= write_number("/sys/module/tcp_lola_wild/parameters/adapt", any(2));
 	written &= write_number("/sys/module/tcp_daimd/parameters/tau0", 1 + any(50000));
 	written &= write_number("/sys/module/tcp_daimd/parameters/increase", any(4));
 	usleep(20000);

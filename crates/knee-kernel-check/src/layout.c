@@ -6,6 +6,7 @@
 #include "knee_cocoa.h"
 #include "knee_daimd.h"
 #include "knee_lola.h"
+#include "knee_lola_wild.h"
 
 struct field {
 	const char *structure;	/* as Rust calls it */

@@ -26,8 +26,14 @@ macro_rules! calls {
 macro_rules! opaque {
     ($($name:ident = $c:ident: $words:literal;)*) => {
         $(#[repr(C)]
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $name([u64; $words]);)*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name([u64; $words]);
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self([0; $words])
+            }
+        })*
 
         /// Name and size of all of them.
         #[cfg(test)]
@@ -97,6 +103,18 @@ calls! {
     fn lola_on_reduced = check_lola_on_reduced(l: &mut Lola, p: &LolaParams, now: u64);
     fn lola_on_timeout = check_lola_on_timeout(l: &mut Lola, now: u64);
     fn lola_on_restart = check_lola_on_restart(l: &mut Lola, now: u64, idle: u64);
+    fn noise_init = check_noise_init(n: &mut Noise);
+    fn noise_update = check_noise_update(n: &mut Noise, now: u64, rtt: u32, shortest: u32, first: u32, quiet: u32) -> u32;
+    fn noise_span = check_noise_span(n: &Noise, shortest: u32) -> u32;
+    fn noise_level = check_noise_level(n: &Noise) -> u32;
+    fn wild_init = check_wild_init(w: &mut LolaWild, now: u64, delivered: u32);
+    fn wild_phase = check_wild_phase(w: &LolaWild) -> u8;
+    fn wild_sample = check_wild_sample(w: &mut LolaWild, p: &LolaWildParams, now: u64, rtt: u32, delivered: u32);
+    fn wild_on_ack = check_wild_on_ack(w: &mut LolaWild, p: &LolaWildParams, a: &mut WildAck);
+    fn wild_on_loss = check_wild_on_loss(w: &mut LolaWild, p: &LolaWildParams, now: u64, cwnd: u32) -> u32;
+    fn wild_on_reduced = check_wild_on_reduced(w: &mut LolaWild, p: &LolaWildParams, a: &mut WildAck);
+    fn wild_on_timeout = check_wild_on_timeout(w: &mut LolaWild, now: u64);
+    fn wild_on_restart = check_wild_on_restart(w: &mut LolaWild, now: u64, idle: u64, delivered: u32);
     fn daimd_scaled = check_daimd_scaled(time: u64, ratio: u32) -> u64;
     fn daimd_alpha = check_daimd_alpha(increase: u32, since: u64, cwnd: u32) -> u64;
     fn daimd_beta = check_daimd_beta(delta: u32, rtt_min: u64, rtt: u64, max: u32) -> u32;

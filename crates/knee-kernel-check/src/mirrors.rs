@@ -5,6 +5,8 @@ opaque! {
     Filter = knee_filter: 6;
     Lola = knee_lola: 13;
     Daimd = knee_daimd: 11;
+    Noise = knee_noise: 71;
+    LolaWild = knee_lola_wild: 117;
 }
 
 mirrors! {
@@ -27,6 +29,27 @@ mirrors! {
         acked: u32,
         mss: u32,
         limited: bool,
+        cwnd: u32,
+        ssthresh: u32,
+        count: u32,
+    }
+    LolaWildParams = knee_lola_wild_params {
+        q_low: u32,
+        q_target: u32,
+        t_sync: u32,
+        t_measure: u32,
+        gamma: u32,
+        phi: u32,
+        adapt: u32,
+        routes: u32,
+        compete: u32,
+    }
+    WildAck = knee_wild_ack {
+        now: u64,
+        acked: u32,
+        mss: u32,
+        limited: bool,
+        reduced: bool,
         cwnd: u32,
         ssthresh: u32,
         count: u32,

@@ -3,6 +3,7 @@
 #include "knee_cocoa.h"
 #include "knee_daimd.h"
 #include "knee_lola.h"
+#include "knee_lola_wild.h"
 #include "shim.h"
 
 FUNCTION(u64, mul_div, (u64 a, u64 b, u64 c), (a, b, c))
@@ -40,6 +41,25 @@ FUNCTION(u32, lola_on_loss, (struct knee_lola *l, const struct knee_lola_params 
 FUNCTION(void, lola_on_reduced, (struct knee_lola *l, const struct knee_lola_params *p, u64 now), (l, p, now))
 FUNCTION(void, lola_on_timeout, (struct knee_lola *l, u64 now), (l, now))
 FUNCTION(void, lola_on_restart, (struct knee_lola *l, u64 now, u64 idle), (l, now, idle))
+
+FUNCTION(u32, noise_update,
+     (struct knee_noise *n, u64 now, u32 rtt, u32 shortest, u32 first, u32 quiet), (n, now, rtt, shortest, first, quiet))
+FUNCTION(void, noise_init, (struct knee_noise *n), (n))
+FUNCTION(u32, noise_span, (const struct knee_noise *n, u32 shortest), (n, shortest))
+FUNCTION(u32, noise_level, (const struct knee_noise *n), (n))
+FUNCTION(void, wild_init, (struct knee_lola_wild *w, u64 now, u32 delivered), (w, now, delivered))
+SHIM(u8, wild_phase, , (const struct knee_lola_wild *w), (w->phase))
+FUNCTION(void, wild_sample,
+     (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, u64 now, u32 rtt, u32 delivered),
+     (w, p, now, rtt, delivered))
+FUNCTION(void, wild_on_ack,
+     (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, struct knee_wild_ack *a), (w, p, a))
+FUNCTION(u32, wild_on_loss,
+     (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, u64 now, u32 cwnd), (w, p, now, cwnd))
+FUNCTION(void, wild_on_reduced,
+     (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, struct knee_wild_ack *a), (w, p, a))
+FUNCTION(void, wild_on_timeout, (struct knee_lola_wild *w, u64 now), (w, now))
+FUNCTION(void, wild_on_restart, (struct knee_lola_wild *w, u64 now, u64 idle, u32 delivered), (w, now, idle, delivered))
 
 FUNCTION(u64, daimd_scaled, (u64 time, u32 ratio), (time, ratio))
 FUNCTION(u64, daimd_alpha, (u32 increase, u64 since, u32 cwnd), (increase, since, cwnd))

@@ -28,6 +28,10 @@
 //! `learn_initial` (Section 6) starts a flow with an average over the buffers that other flows had at the ends of their
 //! GIs, each new one counting an eighth.
 //!
+//! `max_idle`, ours: after a longer pause the flow is measured anew, as after its first packet, with the buffer that it
+//! has. Applications that pause make the queue run empty whatever the buffer is, and so does the slow start after it:
+//! with bursts of CUBIC the buffer is enlarged again and again. A loss empties a queue for a round-trip time at most.
+//!
 //! Notes per flow, at each full queue: "idle" (s, in this interval) and the branch by name with its figure, "enlarge"
 //! (packets gained), "restart" (the interval that ended, s), "reduce" (packets of the standing queue, 0 if there was
 //! none) or "loss" (the interval that ended, s); where a GI begins, the LI before it as "longest_interval" and its
@@ -70,6 +74,8 @@ params! {
         /// round-trip time without this queue, for max_guard_rtts
         base_rtt: Time = Time::from_millis(100), in Time::ZERO..=Time::from_secs(10),
             from "an estimate; cocoa, 2.3, leaves the measuring open";
+        /// an idle time beyond this is the application's: the flow is measured anew; 0: the queue is always to blame
+        max_idle: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(100), from "ours; cocoa counts every idle time";
         /// start flows with the buffer that earlier ones came to
         learn_initial: bool = false, from "cocoa, 6";
         #[flatten]
@@ -117,6 +123,8 @@ struct CocoaSettings {
     /// `None`: off.
     max_guard_rtts: Option<Factor>,
     base_rtt: Time,
+    /// [`Time::MAX`]: off.
+    max_idle: Time,
     learn_initial: bool,
     initial_buffer: u32,
 }
@@ -183,6 +191,7 @@ impl Cocoa {
                 max_guard_interval: params.max_guard_interval,
                 max_guard_rtts: (rtts > 0.0).then(|| Factor::new(rtts)),
                 base_rtt: params.base_rtt,
+                max_idle: if params.max_idle == Time::ZERO { Time::MAX } else { params.max_idle },
                 learn_initial: params.learn_initial,
                 initial_buffer: params.fq.flow_limit,
             },
@@ -260,6 +269,13 @@ impl FlowState {
         length
     }
 
+    /// Forgets what was measured, as before the first packet.
+    fn measure_anew(&mut self, now: Time) {
+        self.interval = Interval::new(now);
+        self.longest = Longest { length: Time::ZERO, standing: 0 };
+        (self.guard_end, self.enlarged) = (None, false);
+    }
+
     fn resize(&mut self, buffer: u32, id: u32, cx: &mut Context) {
         if self.buffer != buffer {
             self.buffer = buffer;
@@ -304,7 +320,12 @@ impl BufferRule for Cocoa {
             return self.on_full(flow, id, cx);
         }
         if let Some(since) = flow.idle_since.take() {
-            flow.interval.idle += cx.now - since;
+            let idle = cx.now - since;
+            if idle > self.settings.max_idle {
+                flow.measure_anew(cx.now);
+            } else {
+                flow.interval.idle += idle;
+            }
         }
         Admission::Take
     }

@@ -36,6 +36,8 @@ fn settings(rng: &mut Rng) -> CocoaSettings {
         max_guard_interval: Time::from_micros(up_to(rng, 22)),
         max_guard_rtts: if rng.chance(0.3) { Some(Factor(1 + up_to(rng, 20))) } else { None },
         base_rtt: Time::from_micros(up_to(rng, 18)),
+        // The module does not have it.
+        max_idle: Time::MAX,
         learn_initial: rng.chance(0.5),
         initial_buffer: 1 + up_to(rng, 8) as u32,
     }

@@ -183,6 +183,26 @@ fn the_maximum_may_be_in_round_trip_times() {
     assert_eq!(bench.noted("guard_interval"), [0.12]);
 }
 
+/// The queue runs empty at 15 ms, after the first loss, and fills again after `pause` ms; what enlarged it.
+fn enlarged_after(pause: u64, max_idle_ms: u64) -> (Vec<f64>, Vec<f64>) {
+    let mut bench = Bench::after_first_loss(&[("max_idle", Value::Time(Time::from_millis(max_idle_ms)))]);
+    bench.leave(&[12, 13, 14, 15]);
+    bench.come(15 + pause, 4);
+    bench.leave(&[15 + pause + 1]);
+    assert_eq!(bench.come(15 + pause + 2, 1), 1);
+    bench.come(15 + pause + 3, 1);
+    (bench.noted("enlarge"), bench.noted("restart"))
+}
+
+/// The buffer of 4 at most doubles. A pause that is the application's begins a first interval, 3 ms long at its loss.
+#[test]
+fn an_idle_time_beyond_the_limit_is_the_applications() {
+    for max_idle_ms in [0, 100] {
+        assert_eq!(enlarged_after(100, max_idle_ms), (vec![4.0], vec![0.01]), "{max_idle_ms}");
+    }
+    assert_eq!(enlarged_after(100, 99), (vec![], vec![0.01, 0.003]));
+}
+
 #[test]
 fn a_new_flow_may_start_with_what_others_came_to() {
     for (learn, expected) in [(false, 100.0), (true, 90.0)] {

@@ -14,6 +14,7 @@ from knee.cli.tables import number, table
 from knee.errors import InputError
 from knee.kernel import bpf
 from knee.kernel.bpf import build
+from knee.own import kernel_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,7 +56,7 @@ def load(
         )
         return
     which = "is the default for new connections" if default else "can now be selected by connections"
-    out().print(f"{name} {which}; knee linux unload {name} removes it.")
+    out().print(f"{kernel_name(name)} {which}; knee linux unload {name} removes it.")
 
 
 def unload(name: _Name) -> None:
@@ -66,7 +67,7 @@ def unload(name: _Name) -> None:
     left = bpf.unload(name)
     still = f"; {left} connections keep using it until they end" if left else ""
     out().print(f"{name} is unloaded{still}.")
-    if namespaces := bpf.remaining().get(name):
+    if namespaces := bpf.remaining().get(kernel_name(name)):
         out().print(_remains(name, namespaces))
 
 
@@ -122,6 +123,7 @@ def _status() -> RenderableType:
         parts.append(Text.assemble((discipline.kind, "bold"), f": {on}{settings}"))
     if not parts:
         parts.append(Text("Nothing is loaded; knee linux load NAME does it."))
+    parts += [Text(str(part)) for name in build.algorithms() for part in build.kernel_of_storage(name)]
     parts += [Text(_remains(name, count)) for name, count in bpf.remaining().items()]
     return Group(*parts)
 

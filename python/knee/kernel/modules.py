@@ -8,12 +8,13 @@ from functools import cache
 
 from knee.errors import Refused
 from knee.kernel.cache import CONFIG, SOURCES
+from knee.own import kernel_name
 from knee.scenario.registry import Param, Value, congestion_controls
 
 #: Linux's names of configuration options that differ from the algorithm's own name.
 _NAMES = {"hstcp": "highspeed"}
 #: What a ratio of one is in the fixed-point arithmetic of ``linux/include``.
-_ONE = {"lola": 1 << 10, "daimd": 10**6, "bbr3": 1000}
+_ONE = {"lola": 1 << 10, "lola-wild": 1 << 10, "daimd": 10**6, "bbr3": 1000}
 #: Parameters that only the simulator has, by the start of their names: BBRv3's kernel and response to accurate ECN, and
 #: LoLa's forms, of which the module has "paper".
 _SIMULATED = {
@@ -24,10 +25,16 @@ _SIMULATED = {
 _MAX = 2**32 - 1
 
 
+def registry_name(name: str) -> str:
+    """What the registry calls a congestion control of ``linux/modules`` or ``linux/bpf``."""
+    return next((cc for cc in congestion_controls() if kernel_name(cc) == name), name)
+
+
 @cache
 def module_ccs() -> tuple[str, ...]:
-    """The congestion controls that are modules of this project."""
-    return tuple(sorted(path.stem.removeprefix("tcp_") for path in (SOURCES / "modules").glob("tcp_*.c")))
+    """The congestion controls that are modules of this project, by their names in the registry."""
+    files = (SOURCES / "modules").glob("tcp_*.c")
+    return tuple(sorted(registry_name(path.stem.removeprefix("tcp_")) for path in files))
 
 
 @cache
@@ -40,7 +47,8 @@ def kernel_ccs() -> tuple[str, ...]:
 
 
 def declared(cc: str) -> dict[str, Param]:
-    """The parameters that ``tcp_CC.ko`` or ``CC.bpf.o`` has, by name."""
+    """The parameters that ``tcp_CC.ko`` or ``CC.bpf.o`` has, by name; ``cc`` as the registry or Linux calls it."""
+    cc = registry_name(cc)
     return {
         name: param
         for name, param in congestion_controls()[cc].params.items()
@@ -52,12 +60,13 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
     """Parameters of ``tcp_CC.ko`` or ``CC.bpf.o`` as integers: times in us, ratios in fixed point, choices by number.
 
     Args:
-        cc: a congestion control of ``linux/modules`` or ``linux/bpf``.
+        cc: a congestion control of ``linux/modules`` or ``linux/bpf``, as the registry or Linux calls it.
         given: values in base units, by name.
 
     Raises:
         Refused: the kernel's integers cannot express a value, or only the simulator has the parameter.
     """
+    cc = registry_name(cc)
     known = declared(cc)
     numbers: dict[str, int] = {}
     for name, value in given.items():
@@ -83,6 +92,7 @@ def parameters(cc: str, given: Mapping[str, Value]) -> dict[str, int]:
 
 def settings(cc: str, numbers: Mapping[str, int]) -> dict[str, str]:
     """The parameters that are not at their defaults among those that the kernel has, as scenario files write them."""
+    cc = registry_name(cc)
     changed: dict[str, str] = {}
     for name, param in declared(cc).items():
         if numbers[name] == parameters(cc, {name: param.default})[name]:

@@ -25,11 +25,13 @@ MEMORY_LIMIT = Param(
 )
 #: Least quantum, as Linux's fq_codel has it: each turn without a packet takes time.
 LEAST_QUANTUM = 256
+#: What the module and the BPF form do not have.
+_SIMULATED = "max_idle"
 
 
 def parameters() -> dict[str, Param]:
-    """All options: those of ``knee list queues cocoa``, with the kernel's least quantum, and the limits."""
-    params = queues()["cocoa"].params
+    """All options: those of ``knee list queues cocoa`` that the kernel has, with its least quantum, and the limits."""
+    params = {name: param for name, param in queues()["cocoa"].params.items() if name != _SIMULATED}
     quantum = replace(params["quantum"], min=LEAST_QUANTUM)
     return {"limit": LIMIT, "memory_limit": MEMORY_LIMIT} | params | {"quantum": quantum}
 
@@ -38,9 +40,12 @@ def attributes(given: Mapping[str, Value]) -> list[tuple[str, int]]:
     """Converts values in base units to netlink attributes.
 
     Raises:
-        Refused: a value that the kernel's units cannot express.
+        Refused: a value that the kernel's units cannot express, or an option that only the simulator has.
     """
     known = parameters()
+    if given.get(_SIMULATED):
+        raise Refused("only the simulator has this option", "leave it at 0", key=_SIMULATED)
+    given = {name: value for name, value in given.items() if name != _SIMULATED}
     return [(f"TCA_COCOA_{name.upper()}", _encoded(known[name], value)) for name, value in given.items()]
 
 

@@ -257,7 +257,8 @@ def policy_of(name: object) -> type[Policy] | None:
 def kernel_name(cc: str) -> str:
     """What a kernel calls a congestion control that a scenario names."""
     source = kernel_source(cc)
-    return cc if source is None else source.registers
+    # The names of BPF objects have no hyphen.
+    return cc.replace("-", "_") if source is None else source.registers
 
 
 class _Absent(CongestionControl, Queue):

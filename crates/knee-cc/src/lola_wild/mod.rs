@@ -17,6 +17,8 @@
 //! data are those at the mean RTT, since the rate is the window over that. Rounds, hold and decrease are LoLa's.
 
 mod drain;
+#[cfg(test)]
+mod kernel;
 mod noise;
 
 use crate::cubic::Cubic;
@@ -243,7 +245,10 @@ impl Wild {
             mss: u64::from(init.mss.max(1)),
             phase: Phase::SlowStart,
             since: init.now,
-            filter: Filter::new(params.t_measure, if params.adapt { q_low * 3 / 5 } else { u64::MAX }),
+            filter: Filter::new(
+                params.t_measure,
+                if params.adapt { [q_low * 4 / 5, q_low * 3 / 5] } else { [u64::MAX; 2] },
+            ),
             rtt_now: u64::MAX,
             rtt_min: u64::MAX,
             rtt_hold: 0,

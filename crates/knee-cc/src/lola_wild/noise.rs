@@ -71,13 +71,15 @@ pub struct Filter {
     blocks: [Blocks; SPANS],
     window: WindowedMin,
     chosen: usize,
-    quiet: u64,
+    /// Noise up to which the shortest span is quiet, us, and up to which the others are.
+    quiet: [u64; 2],
 }
 
 impl Filter {
-    /// A filter over `shortest`, or twice, four, eight or 16 times that where the noise of shorter spans is above
-    /// `quiet` microseconds. With [`u64::MAX`] the span never changes.
-    pub fn new(shortest: Time, quiet: u64) -> Self {
+    /// A filter over `shortest`, or twice, four, eight or 16 times that where shorter spans are not quiet: the noise of
+    /// the shortest is above the first value of `quiet`, in microseconds, or that of another above the second. With a
+    /// first value of [`u64::MAX`] the span never changes.
+    pub fn new(shortest: Time, quiet: [u64; 2]) -> Self {
         let length = |k| Time::from_nanos(shortest.as_nanos().saturating_mul(1u64 << k));
         Self {
             blocks: std::array::from_fn(|k| Blocks::new(length(k))),
@@ -104,7 +106,7 @@ impl Filter {
             ended |= blocks.update(now, rtt);
         }
         if ended {
-            let quiet = self.blocks.iter().position(|blocks| blocks.noise() <= self.quiet);
+            let quiet = self.blocks.iter().enumerate().position(|(k, blocks)| blocks.noise() <= self.quiet[k.min(1)]);
             self.choose(quiet.unwrap_or(SPANS - 1), now);
         }
         self.window.update(now, rtt)
@@ -127,7 +129,7 @@ mod tests {
 
     /// The span after ten seconds of an RTT per millisecond.
     fn span(mut rtt: impl FnMut(u64) -> u64) -> Time {
-        let mut filter = Filter::new(Time::from_millis(40), 600);
+        let mut filter = Filter::new(Time::from_millis(40), [600; 2]);
         for ms in 0..10_000 {
             filter.update(Time::from_millis(ms), rtt(ms));
         }
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn minima_of_a_new_span_include_what_its_blocks_saw() {
-        let mut filter = Filter::new(Time::from_millis(40), 600);
+        let mut filter = Filter::new(Time::from_millis(40), [600; 2]);
         let mut least = u64::MAX;
         for ms in 0..2_000u64 {
             let rtt = if ms.is_multiple_of(100) { 40_000 } else { 50_000 };
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_no_noise() {
-        let mut filter = Filter::new(Time::from_millis(40), 600);
+        let mut filter = Filter::new(Time::from_millis(40), [600; 2]);
         for burst in 0..100u64 {
             for ms in 0..50 {
                 filter.update(Time::from_millis(1_000 * burst + ms), 40_000 + 5_000 * (burst % 2));

@@ -13,6 +13,7 @@ from knee.grounds.ground import Ground, Measured, Request
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
 from knee.grounds.host.lab import lab, switch_program
+from knee.kernel import modules
 from knee.scenario import Scenario, from_dict
 from knee.system import abilities, extras
 from knee.system.missing import AS_ROOT, Missing, linux
@@ -59,7 +60,7 @@ class Host(Ground):
 
     def trial(self) -> str:
         """Runs one flow for a tenth of a second."""
-        flow = {"cc": refuse.available()[0], "rtt": "10 ms"}
+        flow = {"cc": modules.registry_name(refuse.available()[0]), "rtt": "10 ms"}
         told = from_dict({"duration": "200 ms", "link": {"rate": "10 Mbit/s"}, "flows": [flow]})
         seen = self.observe(told)
         if not seen.output["packets"]:

@@ -8,6 +8,7 @@ from knee.grounds import applications
 from knee.grounds.ground import Request
 from knee.grounds.host.lab import NETWORKS, PORT, Task
 from knee.kernel import bpf
+from knee.own import kernel_name
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.rates import slowest
 from knee.scenario.registry import congestion_controls
@@ -86,7 +87,7 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
     phases = "bbr" if flow.cc == "bbr" else "window" if len(entry.phases) == 2 else "bpf" if shown else "unknown"
     return {
         "flow": number,
-        "cc": flow.cc,
+        "cc": kernel_name(flow.cc),
         "address": f"{NETWORKS[ecn]}.{2 if flow.direction == 'forward' else 1}",
         "port": PORT + number,
         "start": start,

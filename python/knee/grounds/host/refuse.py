@@ -9,7 +9,7 @@ from knee.errors import Refused, ScenarioError, under
 from knee.grounds import applications
 from knee.kernel import bpf
 from knee.kernel.bpf import build
-from knee.own import Named, policy_of
+from knee.own import Named, kernel_name, policy_of
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
 from knee.scenario.spec import has_own_endpoints, spec
@@ -106,14 +106,15 @@ def _flow(flow: Flow) -> None:
         return
     if isinstance(flow.ecn, str):
         raise Refused(f'this ground does not support "{flow.ecn}"', "expected true or false", key="ecn")
-    if flow.cc not in (here := available()):
+    own = kernel_name(flow.cc)
+    if own not in (here := available()):
         accepted = f"expected one of {', '.join(here)}"
-        if flow.cc in loadable():
+        if own in loadable():
             accepted += f", or first: {AS_ROOT} linux load {flow.cc}"
         raise Refused(f"the running kernel has no {flow.cc}", accepted, key="cc")
     entry = congestion_controls()[flow.cc]
     has = {name: param.default for name, param in entry.params.items()}
-    known = bpf.values(flow.cc) if flow.cc in loadable() else has
+    known = bpf.values(own) if own in loadable() else has
     has |= known
     for name, value in flow.cc_params.items():
         if value != has[name] and name not in known:

@@ -28,6 +28,7 @@ from knee.grounds.host.host import Host
 from knee.grounds.host.lab import Session
 from knee.grounds.runner import prepare
 from knee.kernel.bpf.build import require
+from knee.own import kernel_name
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.scenario.commands import PROGRAM_CC
@@ -68,7 +69,7 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
         raise InputError(f"{where or scenario.name} has no flow; expected one, whose rtt and path the program gets.")
     like = flows[at]
     flow = {key: like[key] for key in _TAKEN if like.get(key) is not None}
-    if like.get("transport", "tcp") != "tcp" or flow.get("cc") not in refuse.available():
+    if like.get("transport", "tcp") != "tcp" or kernel_name(flow.get("cc", "")) not in refuse.available():
         flow["cc"] = "cubic"
         flow.pop("ecn", None)
     elif not isinstance(flow.get("ecn", False), bool):
@@ -236,7 +237,7 @@ def run(
         server=list(server) if server else None,
         side=0 if sends else 1,
         flow=len(_counted(whole)) - 1,
-        cc=flow.cc,
+        cc=kernel_name(flow.cc),
         ecn=bool(flow.ecn),
         user=(os.geteuid(), os.getegid()),
         pasta=shutil.which("pasta") if pasta else None,

@@ -19,7 +19,7 @@ from knee.grounds.uml.words import Words
 from knee.kernel import cache, modules, tools
 from knee.kernel.build import HZ, renew
 from knee.kernel.given import built
-from knee.own import KernelSource, described, kernel_source, named_in
+from knee.own import KernelSource, described, kernel_name, kernel_source, named_in
 from knee.scenario import Scenario, from_dict
 from knee.scenario.units import format_time
 from knee.system.missing import Missing, linux
@@ -184,5 +184,5 @@ def _modules(scenario: Scenario) -> dict[str | Path, str]:
     for flow in scenario.flows:
         if flow.cc in modules.module_ccs():
             values = modules.parameters(flow.cc, flow.cc_params)
-            wanted[f"tcp_{flow.cc}.ko"] = " ".join(f"{name}={value}" for name, value in values.items())
+            wanted[f"tcp_{kernel_name(flow.cc)}.ko"] = " ".join(f"{name}={value}" for name, value in values.items())
     return wanted

@@ -25,6 +25,7 @@ from knee.errors import InputError, Refused, RunError
 from knee.kernel import modules, options
 from knee.kernel.bpf import build, defaults, qdisc
 from knee.kernel.bpf.loader import BPFFS, PINS, RECORDS, call
+from knee.own import kernel_name
 from knee.results.owned import locked
 from knee.scenario import registry
 from knee.scenario.registry import Param
@@ -100,7 +101,7 @@ def load(
     """Loads an algorithm into the running kernel.
 
     Args:
-        name: one of ``build.algorithms()`` or ``build.disciplines()``.
+        name: one of ``build.algorithms()`` or ``build.disciplines()``, or what the registry calls it.
         settings: values of its parameters by name, as scenario files write them.
         default: whether new connections take it from now on.
         remark: called with a sentence before something takes long.
@@ -109,13 +110,14 @@ def load(
         InputError: there is no such algorithm or parameter, or a value is out of range; nothing is loaded.
         RunError: something is missing here, or the kernel refuses it; with the verifier's reason. Nothing is loaded.
     """
-    names = [*build.algorithms(), *build.disciplines()]
+    name, names = kernel_name(name), [*build.algorithms(), *build.disciplines()]
     if name not in names:
         raise InputError(f"No BPF version of {name} exists; {near(name, names)}.")
     if default and name in build.disciplines():
         raise InputError(f"--default: {name} is a queue discipline; sysctl net.core.default_qdisc chooses the default.")
     numbers = _numbers(name, settings)
-    lacking = build.missing() + (build.kernel_of_disciplines() if name in build.disciplines() else [])
+    lacking = build.missing() + build.kernel_of_storage(name)
+    lacking += build.kernel_of_disciplines() if name in build.disciplines() else []
     build.require(lacking, f"{name} cannot be loaded here")
     _records()
     # Compile before taking the lock.
@@ -162,6 +164,7 @@ def unload(name: str) -> int:
     Raises:
         InputError: it is not loaded.
     """
+    name = kernel_name(name)
     build.require(build.privileges(), f"{name} cannot be unloaded")
     with _locked():
         return _unload(name)
@@ -289,6 +292,7 @@ def remaining() -> dict[str, int]:
 
 def values(name: str) -> dict[str, registry.Value]:
     """All parameter values of a loaded algorithm, or its defaults if it is not loaded."""
+    name = kernel_name(name)
     params = modules.declared(name)
     given = {key: params[key].parse(_value(params[key], text)) for key, text in _settings(name).items()}
     return {key: param.default for key, param in params.items()} | given
@@ -311,6 +315,7 @@ def shown(name: str) -> dict[str, Any] | None:
         ``pin``, the path of the map, and ``layout``, the offset and size in bytes of each member of its values; None
         if the algorithm is not loaded.
     """
+    name = kernel_name(name)
     pin = PINS / name / "connections"
     if name not in rights.folders(PINS) or not pin.exists():
         return None
@@ -325,7 +330,7 @@ def _numbers(name: str, settings: dict[str, str]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for key, text in settings.items():
         param = params.get(key)
-        if param is None and key in registry.congestion_controls()[name].params:
+        if param is None and key in registry.congestion_controls()[modules.registry_name(name)].params:
             raise InputError(f"--set {key}: only the simulator's {name} has it, not the one in the kernel.")
         if param is None:
             raise InputError(f"--set {key}: {name} has no such parameter; {near(key, list(params))}.")
@@ -363,7 +368,7 @@ def _record(name: str) -> dict[str, Any]:
 
 
 def _connections(name: str) -> list[Connection]:
-    phases = registry.congestion_controls()[name].phases
+    phases = registry.congestion_controls()[modules.registry_name(name)].phases
     shown = call(build.loader(), ["show", str(PINS / name)], f"{name} shows nothing")
     connections = []
     for entry in json.loads(shown):

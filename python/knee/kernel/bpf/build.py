@@ -91,6 +91,15 @@ def kernel_of_disciplines() -> list[Missing]:
     return [Missing("the kernel has no BPF queue disciplines", mend)]
 
 
+def kernel_of_storage(name: str) -> list[Missing]:
+    """What the running kernel lacks for an algorithm that keeps its state in the socket's storage."""
+    wants = name in algorithms() and "BPF_MAP_TYPE_SK_STORAGE" in _source(name).read_text(encoding="utf-8")
+    if not wants or not _BTF.exists() or b"\0bpf_sk_storage_get\0" in _BTF.read_bytes():
+        return []
+    found = f"the kernel has no sk_storage for struct_ops, where {name} keeps its state"
+    return [Missing(found, "use a kernel with bpf_sk_storage_get, or the module (docs/linux.md)")]
+
+
 def is_prebuilt() -> bool:
     """Whether this installation has the programs and the loader, so that nothing is compiled."""
     return PREBUILT.is_dir()
