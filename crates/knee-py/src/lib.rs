@@ -75,11 +75,12 @@ mod _core {
         listing::registry().to_string()
     }
 
-    /// Line and column in a scenario's text, both from 1, of the value of a key such as `links[0].rate`, or of what
-    /// contains it where it is missing. None where that is the file as a whole.
+    /// A key that an error names, such as `links[0].rate`, as a file writes it, and line and column there, both from 1;
+    /// None where the file does not have it. `sections` are tables of which one has it, if it is not the file's own.
     #[pyfunction]
-    fn place_of(text: &str, key: &str) -> Option<(usize, usize)> {
-        knee_scenario::place(text, key)
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
+    fn placed(file: PathBuf, key: &str, sections: Option<Vec<String>>) -> (String, Option<(usize, usize)>) {
+        knee_scenario::placed(&file, key, sections.as_deref())
     }
 
     /// Names of the algorithms that have conformance vectors, and of knee's that implement them.

@@ -1,5 +1,6 @@
 //! Why a scenario file was refused.
 
+use crate::words::shown_key;
 use std::fmt;
 
 /// A part of the place of a value in a file.
@@ -43,7 +44,7 @@ impl Refused {
             Part::Key(key) if place == 0 => key.clone(),
             Part::Key(key) => format!(".{key}"),
         });
-        parts.collect()
+        shown_key(&parts.collect::<String>())
     }
 }
 

@@ -23,7 +23,7 @@ mod words;
 
 pub use error::Error;
 
-use error::{Part, Refused, refused};
+use error::{Refused, refused};
 use fields::{Fields, Read, each, whole};
 use knee_core::convert::saturating_u64;
 use knee_net::spec::{ChangeSpec, EcnSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec, Transport};
@@ -136,18 +136,47 @@ pub fn read(text: &str, name: &str) -> Result<Scenario, Error> {
     read_in(text, name, None)
 }
 
-/// Line and column in `text`, both from 1, of the value of a key such as `links[0].rate`, or of what contains it where
-/// it is missing. Nothing where that is the file as a whole.
-pub fn place(text: &str, key: &str) -> Option<(usize, usize)> {
-    let parsed = DeTable::parse_recoverable(text).0;
-    let parts: Vec<Part> = key
-        .split(['.', '['])
-        .map(|part| match part.strip_suffix(']').unwrap_or(part).parse() {
-            Ok(index) => Part::Index(index),
-            Err(_) => Part::Key(part.into()),
-        })
-        .collect();
-    node::place(&Table::of(parsed.as_ref()), &parts).map(|at| error::line_and_column(text, at))
+/// Tables of files that are no single scenario, and the command that runs such a file.
+const SECTIONS: [(&str, &str); 3] = [("sweep", "sweep"), ("search", "search"), ("plots", "sweep")];
+
+/// A key that an error names, such as `links[0].rate`, as `file` writes it; and line and column, both from 1, of its
+/// value there. Where the key is missing, they are those of the table that lacks it, if that is not the file itself.
+///
+/// With `sections` the key is one of the first of these tables that has it, or it is not the file's.
+pub fn placed(file: &FilePath, key: &str, sections: Option<&[String]>) -> (String, Option<(usize, usize)>) {
+    let is_file = std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() <= MAX_FILE);
+    let Some(text) = is_file.then(|| std::fs::read_to_string(file).ok()).flatten() else { return (key.into(), None) };
+    let (parsed, errors) = DeTable::parse_recoverable(&text);
+    if !errors.is_empty() {
+        return (key.into(), None);
+    }
+    let root = Table::of(parsed.as_ref());
+    let key = as_written(key.into(), &root);
+    let is_of_section = SECTIONS.iter().any(|(name, _)| key.split(['.', '[']).next() == Some(*name));
+    let at = match sections.filter(|_| !is_of_section) {
+        None => node::place(&root, &key).0,
+        Some(sections) => sections.iter().find_map(|section| {
+            let key = format!("{section}.{key}");
+            let (at, left) = node::place(&root, &key);
+            at.filter(|_| left.is_empty())
+        }),
+    };
+    (key, at.map(|at| error::line_and_column(&text, at)))
+}
+
+/// A key as the file writes it: of the only link `link` or `links[0]`.
+fn as_written(key: String, root: &Table) -> String {
+    let has = |name| root.get(name).is_some();
+    let other = |from: &str, to: &str| {
+        let rest = key.strip_prefix(from).filter(|rest| rest.is_empty() || rest.starts_with('.'));
+        rest.map(|rest| format!("{to}{rest}"))
+    };
+    match (has("link"), has("links")) {
+        (true, _) => other("links[0]", "link"),
+        (false, true) => other("link", "links[0]"),
+        (false, false) => None,
+    }
+    .unwrap_or(key)
 }
 
 fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario, Error> {
@@ -159,19 +188,9 @@ fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario
         return Err(Error { file: name.into(), line, column, key: String::new(), found, accepted });
     }
     let root = Table::of(parsed.as_ref());
-    let error = |mut error: Refused| {
-        // A file with [link] has no [[links]].
-        let mut at = error.clone();
-        if root.get("link").is_some()
-            && let [Part::Key(links), Part::Index(0), ..] = error.key.as_slice()
-            && links == "links"
-        {
-            for key in [&mut error.key, &mut at.key] {
-                key.splice(..2, [Part::Key("link".into())]);
-            }
-        }
-        let (line, column) = node::place(&root, &at.key).map_or((0, 0), |at| error::line_and_column(text, at));
-        let key = error.name();
+    let error = |error: Refused| {
+        let key = as_written(error.name(), &root);
+        let (line, column) = node::place(&root, &key).0.map_or((0, 0), |at| error::line_and_column(text, at));
         Error { file: name.into(), line, column, key, found: error.found, accepted: error.accepted }
     };
     scenario(&root, folder, &error).map_err(error)
@@ -187,7 +206,7 @@ fn first(errors: Vec<Refused>) -> Option<Refused> {
 const OTHERS: [&str; 8] = ["name", "title", "warmup", "interval", "run", "tcp", "quic", "probes"];
 
 fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) -> Error) -> Result<Scenario, Refused> {
-    for (key, kind) in [("sweep", "sweep"), ("search", "search"), ("plots", "sweep")] {
+    for (key, kind) in SECTIONS {
         if root.get(key).is_some() {
             let found = format!("the file is a {kind}, not one scenario");
             return Err(refused(found, format!("run it with knee {kind}")).under(key));

@@ -1,6 +1,6 @@
 //! Tables and values of a TOML file, with their places in it.
 
-use crate::error::Part;
+use crate::words::{MOST_KEY, on_one_line};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -46,6 +46,19 @@ impl Table {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Node> {
         self.0.iter().find(|key| key.name == name).map(|key| &key.node)
+    }
+
+    /// The longest key of the table that a dotted key, as errors write it, begins with, and the rest of that.
+    fn begins<'a>(&self, dotted: &'a str, is_cut: bool) -> Option<(&Key, &'a str)> {
+        let rest = |key: &Key| {
+            let shown = on_one_line(&key.name);
+            if is_cut && shown.starts_with(dotted) {
+                return Some("");
+            }
+            dotted.strip_prefix(&*shown).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let fitting = self.0.iter().filter_map(|key| Some((key, rest(key)?)));
+        fitting.min_by_key(|(_, rest)| rest.len())
     }
 
     /// Text under a key, if it is there and is text.
@@ -96,33 +109,41 @@ impl Node {
     }
 }
 
-/// Where the value of a key stands, or the key itself where that is a table; what contains it where it is missing.
-/// Nothing where that is the file.
-pub(crate) fn place(root: &Table, key: &[Part]) -> Option<usize> {
-    let (mut table, mut list, mut at): (Option<&Table>, Option<&Vec<Node>>, Option<usize>) = (Some(root), None, None);
-    for (i, part) in key.iter().enumerate() {
-        let node = match part {
-            Part::Key(name) => {
-                let Some(key) = table.and_then(|table| table.0.iter().find(|key| key.name == *name)) else { break };
-                at = Some(key.span.start);
-                &key.node
-            }
-            Part::Index(index) => {
-                let Some(node) = list.and_then(|list| list.get(*index)) else { break };
-                at = Some(node.span.start);
-                node
-            }
+/// Where the value of a key that an error names stands, or the key itself where that is a table, and the rest of the
+/// key that is not there: the place is then that of what should contain it, or nothing where that is the file.
+pub(crate) fn place<'a>(root: &Table, key: &'a str) -> (Option<usize>, &'a str) {
+    // Errors cut long keys, here of [[links]] before they are written as of [link].
+    let is_cut = key.chars().count() + 1 + "links[0]".len() - "link".len() >= MOST_KEY;
+    let (mut at, mut left) = (None, key);
+    let mut inside = Inside::Table(root);
+    loop {
+        let (start, node, behind) = match inside {
+            Inside::Table(table) => match table.begins(left, is_cut) {
+                Some((key, behind)) => (key.span.start, &key.node, behind),
+                None => return (at, left),
+            },
+            Inside::List(list) => match index(left).and_then(|(i, behind)| Some((list.get(i)?, behind))) {
+                Some((node, behind)) => (node.span.start, node, behind),
+                None => return (at, left),
+            },
         };
-        (table, list) = match &node.value {
-            Value::Table(inner) => (Some(inner), None),
-            Value::List(inner) => (None, Some(inner)),
-            _ => {
-                if i + 1 == key.len() {
-                    at = Some(node.span.start);
-                }
-                (None, None)
-            }
+        (at, left) = (Some(start), behind.strip_prefix('.').unwrap_or(behind));
+        inside = match &node.value {
+            Value::Table(table) => Inside::Table(table),
+            Value::List(list) => Inside::List(list),
+            _ if left.is_empty() => return (Some(node.span.start), left),
+            _ => return (at, left),
         };
     }
-    at
+}
+
+enum Inside<'a> {
+    Table(&'a Table),
+    List(&'a [Node]),
+}
+
+/// The index in brackets that a key begins with, and the key behind it.
+fn index(key: &str) -> Option<(usize, &str)> {
+    let (index, behind) = key.strip_prefix('[')?.split_once(']')?;
+    Some((index.parse().ok()?, behind))
 }

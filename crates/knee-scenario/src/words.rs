@@ -26,6 +26,27 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", shortened(&escaped))
 }
 
+/// Most characters of a key that an error shows.
+pub(crate) const MOST_KEY: usize = 100;
+
+/// A key of any characters: on one line, and cut if that needs escapes or is too long.
+pub(crate) fn shown_key(key: &str) -> String {
+    if is_printable(key) && key.chars().count() <= MOST_KEY {
+        return key.into();
+    }
+    let escaped = ascii(key);
+    escaped[1..escaped.len() - 1].chars().take(MOST_KEY - 1).collect()
+}
+
+/// A part of a key as [`shown_key`] has it in the whole.
+pub(crate) fn on_one_line(part: &str) -> String {
+    if is_printable(part) {
+        return part.into();
+    }
+    let escaped = ascii(part);
+    escaped[1..escaped.len() - 1].into()
+}
+
 fn shortened(text: &str) -> String {
     if text.chars().count() <= SHOWN {
         return text.to_owned();

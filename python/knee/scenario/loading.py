@@ -16,7 +16,6 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from knee import _core
 from knee.errors import InputError, Refused, ScenarioError, scenario_errors
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.files import PREFIX
@@ -107,7 +106,7 @@ def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[
     except ScenarioError as own:
         if str(own) == str(error):
             return error
-    about = [override for override in overrides if _meet(override.partition("=")[0], error.key)] or overrides
+    about = [override for override in overrides if meet(override.partition("=")[0], error.key)] or overrides
     options = " ".join(f"{_OPTION} {_quoted(override)}" for override in about)
     return ScenarioError(f"{options} on {error.where}", error.key, error.found, error.accepted)
 
@@ -119,7 +118,7 @@ def _quoted(override: str) -> str:
     return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
-def _meet(one: str, other: str) -> bool:
+def meet(one: str, other: str) -> bool:
     """Whether two keys are the same or one contains the other; ``link`` is the first of the links."""
     one_parts, other_parts = (
         ["links", "0", *parts[1:]] if parts[:1] == ["link"] else parts for parts in (_parts(one), _parts(other))
@@ -250,6 +249,8 @@ _CHANGES_SHOWN = 100
 MAX_FILE = 8 << 20
 #: Most tables and lists inside each other; a scenario has some six.
 _MOST_DEPTH = 100
+#: Tables of files that are no single scenario, with the command that runs such a file.
+_SECTIONS = {"sweep": "sweep", "search": "search", "plots": "sweep"}
 
 
 def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = False) -> Scenario:
@@ -265,27 +266,11 @@ def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = Fals
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
     data, path = tables(source)
-    for key, kind in {"sweep": "sweep", "search": "search", "plots": "sweep"}.items():
+    for key, kind in _SECTIONS.items():
         if key in data:
             raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
-        try:
-            return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
-        except ScenarioError as error:
-            raise located(error) from None
-
-
-def located(error: ScenarioError) -> ScenarioError:
-    """The error with its line and column, if it names a TOML file and a key in it."""
-    path = Path(error.where)
-    if error.at is not None or not error.key or path.suffix != ".toml":
-        return error
-    try:
-        text = files.read(path, MAX_FILE).decode()
-        key = as_written(error.key, tomllib.loads(text))
-    except (OSError, ValueError):
-        return error
-    return ScenarioError(error.where, key, error.found, error.accepted, _core.place_of(text, key))
+        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
 def as_written(key: str, data: Plain) -> str:
