@@ -25,6 +25,7 @@ __all__ = [
     "queue_features",
     "registry",
     "simulate",
+    "tables",
     "traffic_conflict",
     "traffic_load",
     "version",
@@ -250,6 +251,9 @@ def version() -> str:
 
 def registry() -> str:
     """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
+
+def tables(text: str) -> dict[str, Any] | tuple[str, str, tuple[int, int]]:
+    """The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, from 1."""
 
 def placed(file: str, key: str, sections: Sequence[str] | None) -> tuple[str, tuple[int, int] | None]:
     """A key that an error names, such as ``links[0].rate``, as a file writes it, and line and column there, from 1.

@@ -61,13 +61,13 @@ class ScenarioError(InputError):
         point: str = "",
         sections: tuple[str, ...] | None = None,
     ) -> None:
+        # A name may have any characters, and an error is one line.
+        where, key = where.replace("\n", "\\n"), in_one_line(key)
         if at is None and key and where.endswith(".toml"):
             # Only here, since importing the core takes time.
             from knee import _core
 
             key, at = _core.placed(where, key, sections)
-        # A name may have any characters, and an error is one line.
-        where, key = (part.replace("\n", "\\n") for part in (where, key))
         self.where, self.key, self.found, self.accepted, self.at, self.point = where, key, found, accepted, at, point
         file = ":".join([where, *map(str, at or ())]) + (f" with {point}" if point else "")
         super().__init__(f"{': '.join(part for part in (file, key) if part)}: {found}; {accepted}.")
@@ -151,6 +151,10 @@ def key_of(loc: tuple[int | str, ...]) -> str:
     """A place in nested data, as ``flows[2].rtt``."""
     text = ""
     for part in loc:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    # A key of a file may be anything; it is shown on one line.
-    return text if text.isprintable() and len(text) <= 100 else ascii(text)[1:-1][:99]
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text and part else part
+    return text
+
+
+def in_one_line(key: str) -> str:
+    """A key, which in a file may be anything, as errors show it."""
+    return key if key.isprintable() and len(key) <= 100 else ascii(key)[1:-1][:99]

@@ -12,6 +12,7 @@ mod network;
 mod own;
 mod own_queue;
 mod simulate;
+mod tables;
 
 use knee_sim::Rows;
 use mimalloc::MiMalloc;
@@ -56,6 +57,7 @@ mod _core {
     #[pymodule_export]
     use super::own_queue::{PyContext, PyPacket};
     use super::{calls, conform as vectors, listing, own, own_queue, simulate as driver};
+    use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
     use std::fs::File;
@@ -73,6 +75,15 @@ mod _core {
     #[pyfunction]
     fn registry() -> String {
         listing::registry().to_string()
+    }
+
+    /// The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, both from 1.
+    #[pyfunction]
+    fn tables<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+        match knee_scenario::tables(text, "") {
+            Ok(table) => Ok(super::tables::dict(py, &table)?.into_any()),
+            Err(error) => (error.found, error.accepted, (error.line, error.column)).into_bound_py_any(py),
+        }
     }
 
     /// A key that an error names, such as `links[0].rate`, as a file writes it, and line and column there, both from 1;

@@ -1,6 +1,5 @@
 //! Why a scenario file was refused.
 
-use crate::words::shown_key;
 use std::fmt;
 
 /// A part of the place of a value in a file.
@@ -41,10 +40,10 @@ impl Refused {
     pub(crate) fn name(&self) -> String {
         let parts = self.key.iter().enumerate().map(|(place, part)| match part {
             Part::Index(i) => format!("[{i}]"),
-            Part::Key(key) if place == 0 => key.clone(),
+            Part::Key(key) if place == 0 || key.is_empty() => key.clone(),
             Part::Key(key) => format!(".{key}"),
         });
-        shown_key(&parts.collect::<String>())
+        parts.collect()
     }
 }
 

@@ -22,15 +22,14 @@ mod units;
 mod words;
 
 pub use error::Error;
+pub use node::{Key, Node, Table, Value};
 
 use error::{Refused, refused};
 use fields::{Fields, Read, each, whole};
 use knee_core::convert::saturating_u64;
 use knee_net::spec::{ChangeSpec, EcnSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec, Transport};
 use links::Link;
-use node::{Node, Table, Value};
 use std::path::Path as FilePath;
-use toml::de::DeTable;
 use words::shown;
 
 /// The network of a scenario file.
@@ -146,11 +145,7 @@ const SECTIONS: [(&str, &str); 3] = [("sweep", "sweep"), ("search", "search"), (
 pub fn placed(file: &FilePath, key: &str, sections: Option<&[String]>) -> (String, Option<(usize, usize)>) {
     let is_file = std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() <= MAX_FILE);
     let Some(text) = is_file.then(|| std::fs::read_to_string(file).ok()).flatten() else { return (key.into(), None) };
-    let (parsed, errors) = DeTable::parse_recoverable(&text);
-    if !errors.is_empty() {
-        return (key.into(), None);
-    }
-    let root = Table::of(parsed.as_ref());
+    let Ok(root) = Table::parse(&text) else { return (key.into(), None) };
     let key = as_written(key.into(), &root);
     let is_of_section = SECTIONS.iter().any(|(name, _)| key.split(['.', '[']).next() == Some(*name));
     let at = match sections.filter(|_| !is_of_section) {
@@ -179,17 +174,21 @@ fn as_written(key: String, root: &Table) -> String {
     .unwrap_or(key)
 }
 
+/// The tables of a file of any kind, not yet checked; errors call it `name`.
+///
+/// # Errors
+/// If it is not TOML, or has what no file of knee's has.
+pub fn tables(text: &str, name: &str) -> Result<Table, Error> {
+    Table::parse(text).map_err(|(at, found, accepted)| {
+        let (line, column) = error::line_and_column(text, at);
+        Error { file: name.into(), line, column, key: String::new(), found, accepted: accepted.into() }
+    })
+}
+
 fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario, Error> {
-    let (parsed, errors) = DeTable::parse_recoverable(text);
-    if let Some(error) = errors.first() {
-        let (line, column) = error::line_and_column(text, error.span().map_or(0, |span| span.start));
-        let found = format!("it is not valid TOML ({})", error.message().lines().collect::<Vec<_>>().join(", "));
-        let accepted = "see https://toml.io".into();
-        return Err(Error { file: name.into(), line, column, key: String::new(), found, accepted });
-    }
-    let root = Table::of(parsed.as_ref());
+    let root = tables(text, name)?;
     let error = |error: Refused| {
-        let key = as_written(error.name(), &root);
+        let key = words::shown_key(&as_written(error.name(), &root));
         let (line, column) = node::place(&root, &key).0.map_or((0, 0), |at| error::line_and_column(text, at));
         Error { file: name.into(), line, column, key, found: error.found, accepted: error.accepted }
     };
@@ -202,8 +201,11 @@ fn first(errors: Vec<Refused>) -> Option<Refused> {
     errors.into_iter().nth(unknown)
 }
 
-/// Tables of scenario files that say nothing of the network; whoever runs the file reads them.
-const OTHERS: [&str; 8] = ["name", "title", "warmup", "interval", "run", "tcp", "quic", "probes"];
+/// Keys of scenario files; those that say nothing of the network are read by whoever runs the file.
+const KEYS: [&str; 14] = [
+    "name", "title", "duration", "seed", "warmup", "interval", "run", "tcp", "quic", "links", "flows", "probes",
+    "changes", "link",
+];
 
 fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) -> Error) -> Result<Scenario, Refused> {
     for (key, kind) in SECTIONS {
@@ -212,13 +214,14 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
             return Err(refused(found, format!("run it with knee {kind}")).under(key));
         }
     }
-    let given = links_of(root)?;
+    if root.get("link").is_some() && root.get("links").is_some() {
+        let accepted = "expected one [link] or any number of [[links]]";
+        return Err(refused("link and links are both given", accepted).under("link"));
+    }
     let mut fields = Fields::of(root);
-    fields.let_be(&OTHERS);
-    fields.let_be(&["link"]);
     let duration = fields.take("duration", |value| units::TIME.parse(value, false));
     let seed = fields.take("seed", seed);
-    fields.node("links");
+    let given = fields.keep(links_of(root)).unwrap_or_default();
     let mut errors = std::mem::take(&mut fields.errors);
     let links = each("links", &given, &mut errors, links::link);
     let flows = fields.take("flows", |value| fields::list(value).map(<[Node]>::to_vec));
@@ -227,7 +230,7 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
     let asked = fields.take("changes", |value| fields::list(value).map(<[Node]>::to_vec));
     errors.append(&mut fields.errors);
     let asked = each("changes", &asked.unwrap_or_default(), &mut errors, changes::change);
-    fields.end(None);
+    fields.end(&KEYS);
     errors.append(&mut fields.errors);
     if let Some(error) = first(errors) {
         return Err(error);
@@ -281,11 +284,7 @@ fn specs(links: &[Link], folder: Option<&FilePath>) -> Read<Vec<LinkSpec>> {
 /// The elements of `[[links]]`, or `[link]` as the only one.
 fn links_of(root: &Table) -> Read<Vec<Node>> {
     let mut links = match (root.get("link"), root.get("links")) {
-        (Some(_), Some(_)) => {
-            let accepted = "expected one [link] or any number of [[links]]";
-            return Err(refused("link and links are both given", accepted).under("link"));
-        }
-        (Some(link), None) => vec![link.clone()],
+        (Some(link), _) => vec![link.clone()],
         (None, Some(links)) => fields::list(&links.value).map_err(|error| error.under("links"))?.to_vec(),
         (None, None) => {
             let accepted = "expected a [link] table or several [[links]]";

@@ -10,22 +10,30 @@ use crate::words::{near, quoted, shown};
 use knee_core::convert::index;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keys about what flows send, and when; the path does not depend on them.
-const OTHERS: [&str; 14] = [
+/// Keys of flows; those about what they send, and when, are read in `sent.rs`, as the path does not depend on them.
+const KEYS: [&str; 22] = [
     "traffic",
     "cc",
     "cc_params",
     "program",
+    "rtt",
     "start",
     "stop",
     "lasts",
     "bytes",
+    "count",
     "stagger",
     "transport",
     "tls",
+    "label",
+    "path",
+    "direction",
+    "tunnel",
+    "dscp",
     "pacing",
     "ecn",
     "receiver",
+    "receiver_params",
 ];
 /// Most flows, and most links on a path.
 const MAX_FLOWS: u64 = 1_000_000;
@@ -94,8 +102,6 @@ fn names(value: &Value) -> Result<Vec<String>, Refused> {
 /// A flow of a file.
 pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     let mut fields = Fields::of(given);
-    fields.let_be(&OTHERS);
-    fields.let_be(&["receiver_params"]);
     let about = "the base round-trip time, such as \"20 ms\"";
     let rtt = fields.require("rtt", about, |value| TIME.parse(value, false));
     let count = fields.take("count", |value| whole(value, 1, "a number of identical flows, 1 or more"));
@@ -104,7 +110,7 @@ pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     let direction = fields.take("direction", |value| word(value, &["forward", "reverse"]));
     let tunnel = fields.take("tunnel", name);
     let dscp = fields.take("dscp", dscp);
-    fields.end(None);
+    fields.end(&KEYS);
     if !fields.errors.is_empty() {
         return Err(fields.errors);
     }
@@ -124,18 +130,9 @@ pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
         .enumerate()
         .map(|(i, group)| route(group, links).map_err(|error| within(error, "flows", i)))
         .collect::<Read<_>>()?;
-    let mut tunnels: BTreeMap<&str, (u32, usize)> = BTreeMap::new();
     let mut paths: Vec<Path> = Vec::new();
     let mut labels = BTreeSet::new();
     for (i, (group, route)) in groups.iter().zip(&routes).enumerate() {
-        let number = u32::try_from(tunnels.len()).unwrap_or(u32::MAX);
-        let tunnel = group.tunnel.as_deref().map(|name| *tunnels.entry(name).or_insert((number, i)));
-        if let Some((_, first)) = tunnel.filter(|(_, first)| routes[*first] != *route) {
-            let name = quoted(group.tunnel.as_deref().unwrap_or_default());
-            let found = format!("{name} is also the tunnel of flows[{first}], which crosses other links");
-            let error = refused(found, format!("expected the path of flows[{first}], or a tunnel of its own"));
-            return Err(within(error.under("tunnel"), "flows", i));
-        }
         for k in 0..group.count {
             let label = match (&group.label, group.count) {
                 (Some(label), 1) => label.clone(),
@@ -147,10 +144,31 @@ pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
                 return Err(within(error.under("label"), "flows", i));
             }
             let Group { rtt, reverse, dscp, .. } = *group;
-            paths.push(Path { label, rtt, links: route.clone(), reverse, tunnel: tunnel.map(|it| it.0), dscp });
+            paths.push(Path { label, rtt, links: route.clone(), reverse, tunnel: None, dscp });
         }
     }
+    let tunnels = tunnels(groups, &routes, links)?;
+    let single = groups.iter().zip(tunnels).flat_map(|(group, tunnel)| (0..group.count).map(move |_| tunnel));
+    paths.iter_mut().zip(single).for_each(|(path, tunnel)| path.tunnel = tunnel);
     Ok(paths)
+}
+
+/// The number of each group's tunnel; all that goes through one crosses the same links.
+fn tunnels(groups: &[Group], routes: &[Vec<usize>], links: &[Link]) -> Read<Vec<Option<u32>>> {
+    let (mut known, mut numbers) = (BTreeMap::<&str, (u32, usize)>::new(), Vec::with_capacity(groups.len()));
+    for (i, group) in groups.iter().enumerate() {
+        let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+        let tunnel = group.tunnel.as_deref().map(|name| (name, *known.entry(name).or_insert((next, i))));
+        numbers.push(tunnel.map(|(_, (number, _))| number));
+        if let Some((name, (_, first))) = tunnel.filter(|(_, (_, first))| routes[*first] != routes[i]) {
+            let found = format!("{} is also the tunnel of flows[{first}], which crosses other links", quoted(name));
+            let crossed = routes[first].iter().map(|i| serde_json::Value::from(links[*i].name.as_str()).to_string());
+            let path = format!("[{}]", crossed.collect::<Vec<_>>().join(", "));
+            let error = refused(found, format!("expected the path of flows[{first}], {path}, or a tunnel of its own"));
+            return Err(within(error.under("tunnel"), "flows", i));
+        }
+    }
+    Ok(numbers)
 }
 
 fn route(group: &Group, links: &[Link]) -> Read<Vec<usize>> {

@@ -16,7 +16,6 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::List(list) => format!("a list of {}", list.len()),
         Value::Whole(n) => shortened(&n.to_string()),
         Value::Number(x) => shortened(&number(*x)),
-        Value::Date(text) => shortened(text),
     }
 }
 

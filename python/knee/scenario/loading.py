@@ -9,13 +9,13 @@ import copy
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from knee import _core
 from knee.errors import InputError, Refused, ScenarioError, scenario_errors
 from knee.own import IN_FILE, IN_POLICY, IN_SOURCE, Named, code_allowed, told_apart
 from knee.own.files import PREFIX
@@ -30,12 +30,8 @@ from knee.system import files
 _OPTION = "--set"
 #: Keys whose values are text although they look like numbers: the kernel 6.10 is not 6.1.
 _TEXTS = {"run.kernel"}
-#: Most parts of a key; a scenario's have some six. The time to parse one grows with the square of their number.
+#: Most parts of a key; a scenario's have some six.
 MOST_PARTS = 100
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-#: How the parser ends an error.
-_AT = re.compile(r" \(at line (\d+), column (\d+)\)$")
-_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 #: Most links that an error names.
 _NAMED = 3
 #: Longest part of a change that an error shows, characters.
@@ -138,17 +134,14 @@ def _parts(key: str) -> list[str]:
 
 def parse_value(text: str) -> Any:
     """The value of a change, parsed as TOML; what is not TOML is text."""
-    if "\n" in text or has_long_key(text):
+    if "\n" in text:
         return text
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
+        found = _core.tables(f"value = {text}")
+    except UnicodeEncodeError:
+        # A shell may hand over bytes that are no text.
         return text
-
-
-def has_long_key(text: str) -> bool:
-    """Whether TOML has a dotted key of more than :data:`MOST_PARTS` parts, for which a parser takes minutes."""
-    return _LONG_KEY.search(text) is not None
+    return found["value"] if isinstance(found, dict) else text
 
 
 def by_index(data: Any, key: str) -> str:
@@ -247,8 +240,6 @@ def put(data: Plain, key: str, value: Any) -> None:
 _CHANGES_SHOWN = 100
 #: Largest scenario file that is read, bytes; parsing one takes several seconds.
 MAX_FILE = 8 << 20
-#: Most tables and lists inside each other; a scenario has some six.
-_MOST_DEPTH = 100
 #: Tables of files that are no single scenario, with the command that runs such a file.
 _SECTIONS = {"sweep": "sweep", "search": "search", "plots": "sweep"}
 
@@ -353,30 +344,11 @@ def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", ove
 
 
 def _tables(text: str, where: str) -> Plain:
-    if text.startswith("\ufeff"):
-        found = "it begins with a byte order mark (U+FEFF), which is not TOML"
-        raise ScenarioError(where, "", found, 'expected plain UTF-8: save it as "UTF-8", not as "UTF-8 with BOM"')
-    if has_long_key(text):
-        found = f"it has a key of more than {MOST_PARTS} parts"
-        raise ScenarioError(where, "", found, "expected keys such as link.rate")
-    try:
-        made = tomllib.loads(text)
-        level, depth = [made], 0
-        while level:
-            depth += 1
-            if depth > _MOST_DEPTH:
-                # Functions that call themselves would take no more of it.
-                raise RecursionError
-            level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-            level = [part for part in level if isinstance(part, dict | list)]
-        return made
-    except (ValueError, RecursionError) as error:
-        reason, at = "nested too deeply, or a number is too long", None
-        if isinstance(error, tomllib.TOMLDecodeError):
-            reason = str(error)
-            if (place := _AT.search(reason)) is not None:
-                reason, at = reason[: place.start()], (int(place[1]), int(place[2]))
-        raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io", at) from None
+    made = _core.tables(text)
+    if not isinstance(made, dict):
+        found, accepted, at = made
+        raise ScenarioError(where, "", found, accepted, at)
+    return made
 
 
 def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Changes = ()) -> Scenario:
