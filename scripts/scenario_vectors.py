@@ -181,6 +181,8 @@ FLOW_KEYS: dict[str, list[Any]] = {
 }
 ROOT: dict[str, list[Any]] = {
     "duration": ["10 s", "1 s", "0 s", "1e9 s", "3"],
+    "warmup": TIMES,
+    "interval": [*TIMES, "1 ns", "100 ns"],
     "seed": [1, 0, -1, 2**63 - 1, 2**63, 2**70, 1.5, "1"],
     "changes": [[], {}, [{}], [3]],
     "links": [[], {}, [{}], [3], [{"rate": "1 Mbit/s"}], [{"rate": "1 Mbit/s"}, {"rate": "1 Mbit/s"}]],
@@ -189,7 +191,9 @@ ROOT: dict[str, list[Any]] = {
 #: Characters that some readers take for others.
 ODD = "µμßİı\u00a0\u2003\u001f\u200b\u0301\n\t\\\"'\u007f\u00ad１٣é😀\u0378\ue000.+-eE_ []{}#=,0"
 #: Keys of errors that the crate has too; the second are of keys that nobody knows.
-OURS = re.compile(rf"(links?|changes|duration|seed)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$")
+OURS = re.compile(
+    rf"(links?|changes|duration|seed|warmup|interval)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
+)
 UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|tcp\.|quic\.|run\.|probes\[).*", re.S)
 
 
@@ -333,7 +337,9 @@ def said(told: str, folder: Path) -> dict[str, Any]:
     kept = [
         way for way, flow in zip(ways, spec["flows"], strict=True) if flow.get("traffic", {}).get("kind") != "probe"
     ]
-    return {"text": told, "links": brief(spec["links"]), "changes": spec["changes"], "paths": kept}
+    return {"text": told, "links": brief(spec["links"]), "changes": spec["changes"], "paths": kept} | {
+        key: spec[key] for key in ("seed", "duration", "warmup", "interval")
+    }
 
 
 def brief(value: Any) -> Any:

@@ -37,6 +37,12 @@ use words::shown;
 pub struct Scenario {
     /// Seed of all random streams.
     pub seed: u64,
+    /// Simulated time, ns, which networks of tests need not say.
+    pub duration: Option<u64>,
+    /// Figures count from each flow's start plus this, ns.
+    pub warmup: u64,
+    /// Interval of the time series, ns.
+    pub interval: u64,
     /// The links.
     pub links: Vec<LinkSpec>,
     /// The path of each flow; without flows one over all links, whose RTT is the links' delay.
@@ -96,6 +102,10 @@ impl Path {
 
 /// Largest file that is read, bytes, as in Python.
 const MAX_FILE: u64 = 8 << 20;
+/// The default interval of time series, ns.
+const INTERVAL: u64 = 100_000_000;
+/// Most rows of time series, as in Python.
+const MOST_ROWS: u64 = 100_000_000;
 /// Three years, ns: the longest duration.
 const LONGEST: u64 = 100_000_000_000_000_000;
 
@@ -157,6 +167,14 @@ pub fn placed(file: &FilePath, key: &str, sections: Option<&[String]>) -> (Strin
         }),
     };
     (key, at.map(|at| error::line_and_column(&text, at)))
+}
+
+/// The error of a file whose text is read, for whoever does not take all that it says: `key` is as errors write it.
+pub fn refusal(text: &str, name: &str, key: &str, found: impl Into<String>, accepted: impl Into<String>) -> Error {
+    let root = Table::parse(text).unwrap_or_default();
+    let key = as_written(key.into(), &root);
+    let (line, column) = node::place(&root, &key).0.map_or((0, 0), |at| error::line_and_column(text, at));
+    Error { file: name.into(), line, column, key, found: found.into(), accepted: accepted.into() }
 }
 
 /// A key as the file writes it: of the only link `link` or `links[0]`.
@@ -221,6 +239,8 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
     let mut fields = Fields::of(root);
     let duration = fields.take("duration", |value| units::TIME.parse(value, false));
     let seed = fields.take("seed", seed);
+    let warmup = fields.take("warmup", |value| units::TIME.parse(value, true)).unwrap_or(0);
+    let interval = fields.take("interval", |value| units::TIME.parse(value, false)).unwrap_or(INTERVAL);
     let given = fields.keep(links_of(root)).unwrap_or_default();
     let mut errors = std::mem::take(&mut fields.errors);
     let links = each("links", &given, &mut errors, links::link);
@@ -244,11 +264,32 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
         None => vec![paths::Group::over(&links)],
     };
     let paths = paths::counted_out(&groups, &links)?;
+    if let Some(duration) = duration {
+        check_times(duration, warmup, interval, (paths.len() + links.len()) as u64)?;
+    }
     changes::check(&asked, &links, &paths, duration.unwrap_or(LONGEST))?;
     let changes = changes::specs(&asked, &links, &paths);
     let (flows, tcp) = sent_on(root, &groups, &paths, duration.unwrap_or(LONGEST), error);
     let (seed, links, quic) = (seed.unwrap_or(1), specs(&links, folder)?, QuicSpec::default());
-    Ok(Scenario { seed, links, paths, changes, flows, tcp, quic })
+    Ok(Scenario { seed, duration, warmup, interval, links, paths, changes, flows, tcp, quic })
+}
+
+/// Refuses a warmup that leaves nothing, and time series of flows and links that no memory holds.
+fn check_times(duration: u64, warmup: u64, interval: u64, parts: u64) -> Read<()> {
+    if warmup >= duration {
+        let [warmup, duration] = [warmup, duration].map(|ns| units::TIME.text(ns));
+        let found = format!("{warmup} is not shorter than the duration of {duration}");
+        return Err(refused(found, "expected a warmup shorter than the duration").under("warmup"));
+    }
+    let rows = u128::from(parts) * u128::from(duration.div_ceil(interval));
+    if rows > u128::from(MOST_ROWS) {
+        let least = u64::try_from((u128::from(parts) * u128::from(duration)).div_ceil(MOST_ROWS.into()));
+        let found = format!("an interval of {} gives {rows} rows of time series", units::TIME.text(interval));
+        let least = units::TIME.text(least.unwrap_or(u64::MAX));
+        let accepted = format!("expected at most {MOST_ROWS}, which needs an interval of {least} or more");
+        return Err(refused(found, accepted).under("interval"));
+    }
+    Ok(())
 }
 
 /// Flows on the paths, and TCP's settings; a refusal of these is one of each flow.

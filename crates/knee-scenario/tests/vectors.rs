@@ -11,14 +11,15 @@ fn said(text: &str) -> Result<String, String> {
     let found = read.map_err(|error| error.to_string().trim_start_matches("lab.toml:").trim_start().to_owned())?;
     let paths: Vec<Way> =
         found.paths.into_iter().map(|path| (path.label, path.rtt, path.links, path.reverse, path.dscp)).collect();
-    Ok(shown(&found.links, &found.changes, &paths))
+    let times = [found.seed, found.duration.unwrap_or_default(), found.warmup, found.interval];
+    Ok(shown(&found.links, &found.changes, &paths, times))
 }
 
 /// Label, RTT, links, direction and codepoint of a path.
 type Way = (String, u64, Vec<usize>, bool, u8);
 
-fn shown(links: &[LinkSpec], changes: &[ChangeSpec], paths: &[Way]) -> String {
-    format!("{links:#?}\n{changes:#?}\n{paths:?}")
+fn shown(links: &[LinkSpec], changes: &[ChangeSpec], paths: &[Way], times: [u64; 4]) -> String {
+    format!("{links:#?}\n{changes:#?}\n{paths:?}\n{times:?}")
 }
 
 fn expected(vector: &Value) -> Result<String, String> {
@@ -28,7 +29,8 @@ fn expected(vector: &Value) -> Result<String, String> {
     let links: Vec<LinkSpec> = serde_json::from_str(&vector["links"].to_string()).expect("links");
     let changes: Vec<ChangeSpec> = serde_json::from_str(&vector["changes"].to_string()).expect("changes");
     let paths: Vec<Way> = serde_json::from_str(&vector["paths"].to_string()).expect("paths");
-    Ok(shown(&links, &changes, &paths))
+    let times = ["seed", "duration", "warmup", "interval"].map(|key| vector[key].as_u64().expect("a number"));
+    Ok(shown(&links, &changes, &paths, times))
 }
 
 #[test]
