@@ -185,16 +185,32 @@ ROOT: dict[str, list[Any]] = {
     "interval": [*TIMES, "1 ns", "100 ns"],
     "seed": [1, 0, -1, 2**63 - 1, 2**63, 2**70, 1.5, "1"],
     "changes": [[], {}, [{}], [3]],
+    "probes": [[], {}, [{}], [{"rtt": "100 ms"}], [{"rtt": "100 ms"}, {"rtt": "80 ms", "tunnel": "vpn"}]],
+    "tcp": [{}, {"tick": "1 ms"}, {"tso": False, "rto_min": "50 ms"}, 3],
     "links": [[], {}, [{}], [3], [{"rate": "1 Mbit/s"}], [{"rate": "1 Mbit/s"}, {"rate": "1 Mbit/s"}]],
     "link": [{}, {"rate": "1 Mbit/s"}, [], 3],
+}
+PROBE_KEYS: dict[str, list[Any]] = {
+    **{key: FLOW_KEYS[key] for key in ("rtt", "label", "path", "direction", "tunnel", "dscp")},
+    "interval": [*TIMES, "100 us", "99 us"],
+    "size": [*SIZES, "36 B", "35 B", "1500 B", "1501 B"],
+    **dict.fromkeys(("start", "stop"), TIMES),
+    "ecn": [True, False, "l4s", "accurate", 1],
+}
+TCP: dict[str, list[Any]] = {
+    **dict.fromkeys(("tick", "rto_min", "delayed_ack", "sack_delay", "receive_offload"), TIMES),
+    "initial_window": [1, 10, 1000, 0, 1001, "10"],
+    "tso_rtt_log": [0, 31, 32, -1],
+    **{key: [True, False] for key in ("tso", "slow_start_after_idle", "trace_rtt")},
+    **dict.fromkeys(("window_growth", "receive_window"), SIZES),
 }
 #: Characters that some readers take for others.
 ODD = "µμßİı\u00a0\u2003\u001f\u200b\u0301\n\t\\\"'\u007f\u00ad１٣é😀\u0378\ue000.+-eE_ []{}#=,0"
 #: Keys of errors that the crate has too; the second are of keys that nobody knows.
 OURS = re.compile(
-    rf"(links?|changes|duration|seed|warmup|interval)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
+    rf"(links?|changes|duration|seed|warmup|interval|tcp|probes)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
 )
-UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|tcp\.|quic\.|run\.|probes\[).*", re.S)
+UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|quic\.|run\.).*", re.S)
 
 
 def mutate(rng: random.Random, table: dict[str, Any], keys: dict[str, list[Any]]) -> None:
@@ -260,6 +276,10 @@ def tables(data: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, list[An
     flows, changes = (data[key] if isinstance(data.get(key), list) else [] for key in ("flows", "changes"))
     slot: dict[str, list[Any]] = {"min": TIMES, "max": TIMES, "packets": [0, 1, 32], "bytes": SIZES}
     found = [*((link, FITTING) for link in links * 2 + sides), *((each, slot) for each in slots), (data, ROOT)]
+    probes = data["probes"] if isinstance(data.get("probes"), list) else []
+    found += [(probe, PROBE_KEYS) for probe in probes * 2 if isinstance(probe, dict)]
+    if isinstance(data.get("tcp"), dict):
+        found += [(data["tcp"], TCP)] * 2
     found += [(flow, FLOW_KEYS) for flow in flows if isinstance(flow, dict)]
     return found + [(change, CHANGE_KEYS) for change in changes * 2 if isinstance(change, dict)]
 
@@ -329,17 +349,22 @@ def said(told: str, folder: Path) -> dict[str, Any]:
         known = UNKNOWN if error.found == "unknown key" and ".traffic." not in error.key else OURS
         # The crate reads networks without duration and flows, too.
         silent = error.found == "it is missing" and error.key in ("duration", "flows")
+        # Whether a run can be done is nothing that a reader finds.
+        silent |= isinstance(error, Refused) and placed.key.startswith("tcp")
         if silent or (error.key and not known.match(placed.key)):
             return {"text": told, "outside": error.key}
         return {"text": told, "error": str(placed).removeprefix(f"{file}:").lstrip()}
     ways = [[flow[key] for key in ("label", "rtt", "path", "reverse", "dscp")] for flow in spec["flows"]]
-    # Probes are flows behind the others, which are not read here.
-    kept = [
-        way for way, flow in zip(ways, spec["flows"], strict=True) if flow.get("traffic", {}).get("kind") != "probe"
-    ]
-    return {"text": told, "links": brief(spec["links"]), "changes": spec["changes"], "paths": kept} | {
-        key: spec[key] for key in ("seed", "duration", "warmup", "interval")
-    }
+    # Probes are flows behind the others.
+    number = len(spec["flows"]) - sum(flow.get("traffic", {}).get("kind") == "probe" for flow in spec["flows"])
+    kept, probes = ways[:number], spec["flows"][number:]
+    return {
+        "text": told,
+        "links": brief(spec["links"]),
+        "changes": spec["changes"],
+        "paths": kept,
+        "probes": probes,
+    } | {key: spec[key] for key in ("seed", "duration", "warmup", "interval", "tcp")}
 
 
 def brief(value: Any) -> Any:

@@ -317,6 +317,12 @@ path = ["cell"]
 start = "500 ms"
 bytes = "2 MB"
 
+[[probes]]
+rtt = "30 ms"
+
+[tcp]
+initial_window = 4
+
 [[changes]]
 at = "2 s"
 link = "access"

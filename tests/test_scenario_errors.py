@@ -127,6 +127,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"changes": [{"at": "1 s", "link": "bottleneck"}]}, "changes[0].link", "nothing changes"),
     ({"changes": [{"at": "1 s", "link": "bottleneck", "rtt": "1 ms"}]}, "changes[0].rtt", "a link has no rtt"),
     ({"changes": [{"at": "1 s", "flow": "flow 3", "rtt": "1 ms"}]}, "changes[0].flow", "did you mean flow"),
+    ({"probes": [{"rtt": "20 ms", "ecn": 1}]}, "probes[0].ecn", "1 is not known"),
     ({"changes": [{"at": "1 s", "flow": "flow 1", "loss": 0.1}]}, "changes[0].loss", "a flow has no loss"),
     ({"changes": [{"at": "1 s", "link": "bottleneck", "rate": "0 bit/s"}]}, "changes[0].rate", "above zero"),
 ]

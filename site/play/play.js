@@ -438,6 +438,7 @@ function algorithms(hand) {
     pick.append(group);
   }
   pick.append(new Option(nameOf("call"), "call"));
+  if (state.file) pick.append(new Option("probe", "probe"));
   if (hand) pick.append(new Option("You", "hand"));
   return pick;
 }

@@ -59,10 +59,11 @@ impl PyNetwork {
             tunnel: flow.tunnel,
             dscp: flow.dscp,
         };
+        // A network sends no probes.
         let flows = flows.into_iter().take(paths);
         let (paths, flows) = flows.map(|flow| (path(&flow), Ok(flow))).unzip();
-        let duration = Some(duration);
-        let scenario = Scenario { seed, duration, warmup, interval, links, paths, changes, flows, tcp, quic };
+        let (duration, probes) = (Some(duration), Vec::new());
+        let scenario = Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic };
         Ok(Self(Mutex::new(Net::new(&scenario).map_err(refused)?)))
     }
 

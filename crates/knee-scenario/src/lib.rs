@@ -1,9 +1,10 @@
 //! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
 //!
 //! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
-//! `[[flows]]` they take the path, and what is sent there where that is a stream or a transfer over TCP; of the other
-//! tables nothing. An error has file, line and column, and the sentence of `knee run`. Recordings by time (`rate_trace`
-//! and the like) are refused, as only the Python package reads them.
+//! `[[flows]]` they take the path, and what is sent there where that is a stream or a transfer over TCP. They also
+//! take probes and the settings of TCP; of `[quic]` and `[run]` nothing. An error has file, line and column, and the
+//! sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the Python package
+//! reads them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -16,6 +17,7 @@ mod links;
 mod node;
 mod params;
 mod paths;
+mod probes;
 pub mod quantity;
 mod sent;
 mod units;
@@ -51,6 +53,8 @@ pub struct Scenario {
     pub changes: Vec<ChangeSpec>,
     /// Flows that `knee run` sends on the paths, or the key for which one is not read here.
     pub flows: Vec<Result<FlowSpec, Error>>,
+    /// Probes that `knee run` sends beside the flows.
+    pub probes: Vec<FlowSpec>,
     /// Settings of TCP's endpoints.
     pub tcp: TcpSpec,
     /// Settings of QUIC's, which only the Python package reads.
@@ -241,12 +245,22 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
     let seed = fields.take("seed", seed);
     let warmup = fields.take("warmup", |value| units::TIME.parse(value, true)).unwrap_or(0);
     let interval = fields.take("interval", |value| units::TIME.parse(value, false)).unwrap_or(INTERVAL);
+    let tcp = sent::tcp(root.get("tcp")).map_err(|errors| {
+        fields.errors.extend(errors.into_iter().map(|error| error.under("tcp")));
+    });
     let given = fields.keep(links_of(root)).unwrap_or_default();
     let mut errors = std::mem::take(&mut fields.errors);
     let links = each("links", &given, &mut errors, links::link);
     let flows = fields.take("flows", |value| fields::list(value).map(<[Node]>::to_vec));
     errors.append(&mut fields.errors);
     let flows = flows.map(|flows| each("flows", &flows, &mut errors, paths::group));
+    let probes = fields.take("probes", |value| fields::list(value).map(<[Node]>::to_vec)).unwrap_or_default();
+    errors.append(&mut fields.errors);
+    let (count, mut number) = (probes.len(), 0);
+    let probes = each("probes", &probes, &mut errors, |given| {
+        number += 1;
+        probes::probe(given, number - 1, count)
+    });
     let asked = fields.take("changes", |value| fields::list(value).map(<[Node]>::to_vec));
     errors.append(&mut fields.errors);
     let asked = each("changes", &asked.unwrap_or_default(), &mut errors, changes::change);
@@ -263,15 +277,18 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
         Some(groups) => groups,
         None => vec![paths::Group::over(&links)],
     };
-    let paths = paths::counted_out(&groups, &links)?;
+    let end = duration.unwrap_or(LONGEST);
+    let (paths, probed) = paths::counted_out(&groups, &probes, &links, end)?;
     if let Some(duration) = duration {
         check_times(duration, warmup, interval, (paths.len() + links.len()) as u64)?;
     }
-    changes::check(&asked, &links, &paths, duration.unwrap_or(LONGEST))?;
+    changes::check(&asked, &links, &paths, end)?;
     let changes = changes::specs(&asked, &links, &paths);
-    let (flows, tcp) = sent_on(root, &groups, &paths, duration.unwrap_or(LONGEST), error);
+    let flows = sent_on(&groups, &paths, end, error);
+    let probes = probes.iter().zip(&probed).map(|(probe, path)| probe.spec(path, end)).collect();
+    let tcp = tcp.unwrap_or_default();
     let (seed, links, quic) = (seed.unwrap_or(1), specs(&links, folder)?, QuicSpec::default());
-    Ok(Scenario { seed, duration, warmup, interval, links, paths, changes, flows, tcp, quic })
+    Ok(Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic })
 }
 
 /// Refuses a warmup that leaves nothing, and time series of flows and links that no memory holds.
@@ -292,28 +309,22 @@ fn check_times(duration: u64, warmup: u64, interval: u64, parts: u64) -> Read<()
     Ok(())
 }
 
-/// Flows on the paths, and TCP's settings; a refusal of these is one of each flow.
+/// Flows on the paths, or why they are not read here.
 fn sent_on(
-    root: &Table,
     groups: &[paths::Group],
     paths: &[Path],
     end: u64,
     error: &impl Fn(Refused) -> Error,
-) -> (Vec<Result<FlowSpec, Error>>, TcpSpec) {
-    let tcp = sent::tcp(root.get("tcp")).map_err(|refused| error(refused.under("tcp")));
+) -> Vec<Result<FlowSpec, Error>> {
     let mut flows = Vec::with_capacity(paths.len());
     for (i, group) in groups.iter().enumerate() {
         let sent =
             sent::sent(&group.given, group.count, end).map_err(|refused| error(fields::within(refused, "flows", i)));
         for number in 0..group.count {
-            let spec = match (&tcp, &sent) {
-                (Err(error), _) | (_, Err(error)) => Err(error.clone()),
-                (_, Ok(sent)) => Ok(sent.spec(number, &paths[flows.len()], end)),
-            };
-            flows.push(spec);
+            flows.push(sent.clone().map(|sent| sent.spec(number, &paths[flows.len()], end)));
         }
     }
-    (flows, tcp.unwrap_or_default())
+    flows
 }
 
 /// The engine's form.

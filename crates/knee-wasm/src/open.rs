@@ -58,12 +58,9 @@ pub fn spec(text: &str) -> Result<Spec, String> {
 
 fn whole(text: &str, network: Scenario) -> Result<(Spec, Vec<u64>), String> {
     let no = |key: &str, found: &str, accepted: &str| Err(refusal(text, FILE, key, found, accepted).to_string());
-    let Scenario { seed, duration, warmup, interval, links, paths, changes, flows, tcp, quic } = network;
+    let Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic } = network;
     let Some(duration) = duration else { return no("duration", "it is missing", "expected a time such as \"60 s\"") };
     let file: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    if file.contains_key("probes") {
-        return no("probes", "the page sends no probes", "leave them out, or run the file with knee run");
-    }
     if !file.contains_key("flows") {
         return no("flows", "it is missing", "expected one or more [[flows]]");
     }
@@ -76,8 +73,9 @@ fn whole(text: &str, network: Scenario) -> Result<(Spec, Vec<u64>), String> {
         let found = format!("it gives {rows} rows of time series");
         return no("interval", &found, &format!("expected at most {MOST_ROWS} on a page; run it with knee run"));
     }
-    let flows = flows.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    let rtts = paths.iter().map(|path| path.rtt).collect();
+    let mut flows = flows.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let rtts = paths.iter().map(|path| path.rtt).chain(probes.iter().map(|probe| probe.rtt)).collect();
+    flows.extend(probes);
     Ok((Spec { duration, seed, warmup, interval, tcp, quic, links, flows, changes }, rtts))
 }
 
@@ -123,7 +121,7 @@ fn shown(text: &str, network: Scenario, reason: String) -> Result<Opened, String
             .iter()
             .zip(&rtts)
             .map(|(flow, rtt)| SceneFlow {
-                cc: flow.cc.clone(),
+                cc: if flow.traffic.is_some() { PROBE.into() } else { flow.cc.clone() },
                 start: us(flow.start),
                 stop: Some(us(flow.stop)).filter(|_| flow.stop < duration),
                 rtt: Some(us(*rtt)),
@@ -134,6 +132,8 @@ fn shown(text: &str, network: Scenario, reason: String) -> Result<Opened, String
     Ok(Opened { scene, file: Some(Shown { reason, links: names, link, buffer: buffer.is_some() }) })
 }
 
+/// The name of a probe among algorithms.
+const PROBE: &str = "probe";
 /// Bytes of a full packet on the wire.
 const FULL_PACKET: u64 = 1514;
 /// Packets for which there is room where a queue of no known capacity is drawn.
@@ -362,7 +362,7 @@ mod tests {
             ("cc = \"reno\"", "traffic = { kind = \"video\" }", "the file:6:1: flows[0].traffic: a table is not read"),
             ("count = 2", "count = 101", "the file:5:3: flows: there are 101 flows; expected at most 100"),
             ("[link]", "interval = \"10 us\"\n[link]", "the file:2:12: interval: it gives 3000000 rows"),
-            ("[link]", "[[probes]]\nrtt = \"1 ms\"\n[link]", "the file:2:3: probes: the page sends no probes"),
+            ("[link]", "[[probes]]\nrtt = \"0 ms\"\n[link]", "the file:3:7: probes[0].rtt: \"0 ms\" is zero"),
             ("duration = \"10 s\"\n", "", "the file: duration: it is missing"),
             ("rate = \"5 Mbit/s\"", "trace = \"a\"", "the file:3:9: link.trace: the trace \"a\" was not found"),
             ("[link]", "[link", "the file:2:6: it is not valid TOML"),
