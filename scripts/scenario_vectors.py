@@ -190,6 +190,17 @@ ROOT: dict[str, list[Any]] = {
     "links": [[], {}, [{}], [3], [{"rate": "1 Mbit/s"}], [{"rate": "1 Mbit/s"}, {"rate": "1 Mbit/s"}]],
     "link": [{}, {"rate": "1 Mbit/s"}, [], 3],
 }
+#: Keys of flows that say what is sent and when.
+SENT_KEYS: dict[str, list[Any]] = {
+    "cc": [*registry.congestion_controls(), "cubi", 3],
+    "cc_params": [{}, {"beta": "717 packets"}, {"beta": 0.5}, {"x": 1}, {"target": "5 ms"}, 5],
+    **{key: [*TIMES, "1 s", "2 s"] for key in ("start", "stagger", "stop", "lasts")},
+    "bytes": SIZES,
+    "pacing": ["auto", "on", "off", True],
+    "ecn": [True, False, "accurate", "l4s", "yes", 1],
+    "transport": ["tcp"],
+    "receiver": ["honest"],
+}
 PROBE_KEYS: dict[str, list[Any]] = {
     **{key: FLOW_KEYS[key] for key in ("rtt", "label", "path", "direction", "tunnel", "dscp")},
     "interval": [*TIMES, "100 us", "99 us"],
@@ -210,6 +221,8 @@ ODD = "µμßİı\u00a0\u2003\u001f\u200b\u0301\n\t\\\"'\u007f\u00ad１٣é😀\
 OURS = re.compile(
     rf"(links?|changes|duration|seed|warmup|interval|tcp|probes)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
 )
+# The name of an algorithm is also that of a class, a file or a stack of QUIC, which only Python has.
+SENT = re.compile(rf"flows\[\d+\]\.({'|'.join(key for key in SENT_KEYS if key != 'cc')})(\W|$)")
 UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|quic\.|run\.).*", re.S)
 
 
@@ -280,7 +293,7 @@ def tables(data: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, list[An
     found += [(probe, PROBE_KEYS) for probe in probes * 2 if isinstance(probe, dict)]
     if isinstance(data.get("tcp"), dict):
         found += [(data["tcp"], TCP)] * 2
-    found += [(flow, FLOW_KEYS) for flow in flows if isinstance(flow, dict)]
+    found += [(flow, keys) for flow in flows if isinstance(flow, dict) for keys in (FLOW_KEYS, SENT_KEYS)]
     return found + [(change, CHANGE_KEYS) for change in changes * 2 if isinstance(change, dict)]
 
 
@@ -347,6 +360,8 @@ def said(told: str, folder: Path) -> dict[str, Any]:
         file.write_text(told, encoding="utf-8")
         placed = ScenarioError(str(file), error.key, error.found, error.accepted)
         known = UNKNOWN if error.found == "unknown key" and ".traffic." not in error.key else OURS
+        if error.key and SENT.match(placed.key) and not isinstance(error, Refused):
+            return {"text": told, "sent": str(placed).removeprefix(f"{file}:").lstrip()}
         # The crate reads networks without duration and flows, too.
         silent = error.found == "it is missing" and error.key in ("duration", "flows")
         # Whether a run can be done is nothing that a reader finds.
@@ -363,6 +378,7 @@ def said(told: str, folder: Path) -> dict[str, Any]:
         "links": brief(spec["links"]),
         "changes": spec["changes"],
         "paths": kept,
+        "flows": spec["flows"][:number],
         "probes": probes,
     } | {key: spec[key] for key in ("seed", "duration", "warmup", "interval", "tcp")}
 

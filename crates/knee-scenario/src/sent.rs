@@ -8,6 +8,7 @@ use crate::node::{Node, Table, Value};
 use crate::params::{find, resolve};
 use crate::units::{BYTES, TIME};
 use crate::words::shown;
+use knee_cc::Ecn;
 use knee_core::ParamsSpec;
 use knee_net::spec::{EcnSpec, FlowSpec, TcpSpec};
 
@@ -47,11 +48,13 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     let declared = cc.and_then(knee_cc::find).map_or(&[][..], |entry| entry.params);
     let resolved = cc.map(|cc| resolve(cc, declared, &given_params.unwrap_or_default()));
     let cc_params = resolved.and_then(|params| fields.keep(params.map_err(|error| error.under("cc_params"))));
-    let [start, stagger] = ["start", "stagger"].map(|key| fields.take(key, |value| TIME.parse(value, true)));
+    let start = fields.take("start", |value| TIME.parse(value, true));
     let [stop, lasts] = ["stop", "lasts"].map(|key| fields.take(key, |value| TIME.parse(value, false)));
     let bytes = fields.take("bytes", |value| BYTES.parse(value, false));
+    let stagger = fields.take("stagger", |value| TIME.parse(value, true));
     let pacing = fields.take("pacing", |value| word(value, &["auto", "on"]));
-    let ecn = fields.take("ecn", ecn);
+    let least = cc.map_or(EcnSpec::Off, least_ecn);
+    let ecn = fields.take("ecn", |value| ecn(value, cc.unwrap_or_default(), least));
     if let Some(error) = fields.errors.into_iter().next() {
         return Err(error);
     }
@@ -79,21 +82,37 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
         lasts,
         bytes,
         paced: pacing == Some("on"),
-        ecn: ecn.unwrap_or_default(),
+        ecn: ecn.unwrap_or(least),
     })
 }
 
-fn ecn(value: &Value) -> Read<EcnSpec> {
-    match value {
-        Value::Bool(false) => Ok(EcnSpec::Off),
-        Value::Bool(true) => Ok(EcnSpec::On),
-        Value::Text(text) if text == "accurate" => Ok(EcnSpec::Accurate),
-        Value::Text(text) if text == "l4s" => Ok(EcnSpec::L4s),
+/// The ECN that an algorithm has at least, by its reaction to marks.
+fn least_ecn(cc: &str) -> EcnSpec {
+    match knee_cc::find(cc).map(|entry| entry.needs.ecn) {
+        Some(Ecn::PerPacket) => EcnSpec::On,
+        Some(Ecn::Scalable) => EcnSpec::L4s,
+        Some(Ecn::Classic) | None => EcnSpec::Off,
+    }
+}
+
+fn ecn(value: &Value, cc: &str, least: EcnSpec) -> Read<EcnSpec> {
+    let asked = match value {
+        Value::Bool(false) => EcnSpec::Off,
+        Value::Bool(true) => EcnSpec::On,
+        Value::Text(text) if text == "accurate" => EcnSpec::Accurate,
+        Value::Text(text) if text == "l4s" => EcnSpec::L4s,
         other => {
             let accepted = "expected true, false, \"accurate\" or \"l4s\"";
-            Err(refused(format!("{} is not known", shown(other)), accepted))
+            return Err(refused(format!("{} is not known", shown(other)), accepted));
         }
-    }
+    };
+    let enough = match least {
+        EcnSpec::Off => return Ok(asked),
+        EcnSpec::L4s if asked != EcnSpec::L4s => "\"l4s\"",
+        _ if asked == EcnSpec::Off => "true, \"accurate\" or \"l4s\"",
+        _ => return Ok(asked),
+    };
+    Err(refused(format!("{cc} needs ECN"), format!("expected {enough}, or no such key")))
 }
 
 impl Sent {
