@@ -115,6 +115,7 @@ PARAMS = {
     "loss_params": ("loss_model", "losses", "random"),
     "delay_params": ("delay_model", "delays", "uniform"),
 }
+CC = ("cc_params", ("cc", "cc", "reno"))
 BASES: list[dict[str, Any]] = [
     {"rate": "20 Mbit/s"},
     {"rate": "20 Mbit/s", "queue": "fq_codel", "limit": "1000 packets", "queue_params": {"target": "5 ms"}},
@@ -238,8 +239,8 @@ def mutate(rng: random.Random, table: dict[str, Any], keys: dict[str, list[Any]]
             table[key[: rng.randrange(1, len(key) + 1)] + rng.choice(["", "s", "_x"])] = copy.deepcopy(
                 rng.choice(PLAIN)
             )
-        case 3 | 4 | 5 if "rate" in table and keys is FITTING:
-            key, (of, part, default) = rng.choice(list(PARAMS.items()))
+        case 3 | 4 | 5 if ("rate" in table and keys is FITTING) or ("cc" in table and keys is SENT_KEYS):
+            key, (of, part, default) = CC if keys is SENT_KEYS else rng.choice(list(PARAMS.items()))
             entry = registry.of(part).get(table.get(of, default)) if isinstance(table.get(of, default), str) else None
             known = list(entry.params.values()) if entry else []
             given = table.setdefault(key, {})
