@@ -1,23 +1,31 @@
-"""Writes what Python's reader says of mutated links and changes, which the crate knee-scenario has to say too.
+"""Writes what Python's reader says of mutated scenarios, which the crate knee-scenario has to say too.
 
-``python scripts/scenario_vectors.py COUNT SEED > crates/knee-scenario/tests/vectors.jsonl``: a line each, with the text
-of a scenario and the error, or the core's links and changes without what is null, zero, false or empty.
+``python scripts/scenario_vectors.py COUNT SEED [small]``: a line each, with the text of a scenario and the error with
+line and column, or the core's links, paths and changes without what is null, zero, false or empty. Scenarios are small
+ones, and without ``small`` shipped ones and those of ``tests/random_scenarios.py`` as well, each mutated in up to three
+places of links, paths and changes. Where Python refuses another part of the scenario, the line has only that key.
 """
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import random
+import re
 import sys
+import tempfile
 import tomllib
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from knee.errors import Refused, ScenarioError
-from knee.scenario import registry
-from knee.scenario.loading import as_written, from_toml
+from knee.scenario import paths, registry, timed
+from knee.scenario.loading import from_toml
 
-#: Around the links: a run of 10 s with one flow.
-FRAME = 'duration = "10 s"\n\n[[flows]]\ncc = "reno"\nrtt = "100 ms"\n'
 TIMES = [
     "20 ms",
     "0 s",
@@ -81,7 +89,7 @@ FITTING: dict[str, list[Any]] = {
     "overhead": [*SIZES, "docsis", "pppoe-ptm ether-vlan", "pppoe", "raw docsis", "ether-vlan", "ethernet"],
     "linklayer": ["ethernet", "atm", "ptm", "amt"],
     "mpu": SIZES,
-    "name": ["bottleneck", "access", "a b", "x" * 101, "é"],
+    "name": ["link0", "link1", "bottleneck", "access", "a b", "x" * 101, "é"],
     "loss": [0.0, 0.01, 1, 1.01, -0.1],
     "loss_model": ["random", "gilbert_elliott", "gilbert"],
     "delay": TIMES,
@@ -107,6 +115,7 @@ PARAMS = {
     "loss_params": ("loss_model", "losses", "random"),
     "delay_params": ("delay_model", "delays", "uniform"),
 }
+CC = ("cc_params", ("cc", "cc", "reno"))
 BASES: list[dict[str, Any]] = [
     {"rate": "20 Mbit/s"},
     {"rate": "20 Mbit/s", "queue": "fq_codel", "limit": "1000 packets", "queue_params": {"target": "5 ms"}},
@@ -138,11 +147,11 @@ CHANGE_KEYS: dict[str, list[Any]] = {
 def toml(value: Any) -> str:
     """A value as TOML writes it."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{quoted(key)} = {toml(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
@@ -161,18 +170,77 @@ def of_param(rng: random.Random, param: registry.Param) -> Any:
     return rng.choice(rng.choice([pool[param.kind], at_ends]))
 
 
+#: Keys of flows that say their path; the crate reads no others of all flows.
+FLOW_KEYS: dict[str, list[Any]] = {
+    "rtt": TIMES,
+    "count": [1, 2, 3, 0, 10**7],
+    "label": ["a", "flow 1", "flow 2", "call"],
+    "path": [["bottleneck"], ["link0"], ["link0", "link1"], ["link1", "link0"], ["link0", "link0"], [], ["lnk0"], [3]],
+    "direction": ["forward", "reverse", "revers"],
+    "tunnel": ["vpn", "other", ""],
+    "dscp": ["EF", "ef", "CS1", "AF41", "AF44", 0, 46, 63, 64, -1],
+}
+ROOT: dict[str, list[Any]] = {
+    "duration": ["10 s", "1 s", "0 s", "1e9 s", "3"],
+    "warmup": TIMES,
+    "interval": [*TIMES, "1 ns", "100 ns"],
+    "seed": [1, 0, -1, 2**63 - 1, 2**63, 2**70, 1.5, "1"],
+    "changes": [[], {}, [{}], [3]],
+    "probes": [[], {}, [{}], [{"rtt": "100 ms"}], [{"rtt": "100 ms"}, {"rtt": "80 ms", "tunnel": "vpn"}]],
+    "tcp": [{}, {"tick": "1 ms"}, {"tso": False, "rto_min": "50 ms"}, 3],
+    "links": [[], {}, [{}], [3], [{"rate": "1 Mbit/s"}], [{"rate": "1 Mbit/s"}, {"rate": "1 Mbit/s"}]],
+    "link": [{}, {"rate": "1 Mbit/s"}, [], 3],
+}
+#: Keys of flows that say what is sent and when.
+SENT_KEYS: dict[str, list[Any]] = {
+    "cc": [*registry.congestion_controls(), "cubi", 3],
+    "cc_params": [{}, {"beta": "717 packets"}, {"beta": 0.5}, {"x": 1}, {"target": "5 ms"}, 5],
+    **{key: [*TIMES, "1 s", "2 s"] for key in ("start", "stagger", "stop", "lasts")},
+    "bytes": SIZES,
+    "pacing": ["auto", "on", "off", True],
+    "ecn": [True, False, "accurate", "l4s", "yes", 1],
+    "transport": ["tcp"],
+    "receiver": ["honest"],
+}
+PROBE_KEYS: dict[str, list[Any]] = {
+    **{key: FLOW_KEYS[key] for key in ("rtt", "label", "path", "direction", "tunnel", "dscp")},
+    "interval": [*TIMES, "100 us", "99 us"],
+    "size": [*SIZES, "36 B", "35 B", "1500 B", "1501 B"],
+    **dict.fromkeys(("start", "stop"), TIMES),
+    "ecn": [True, False, "l4s", "accurate", 1],
+}
+TCP: dict[str, list[Any]] = {
+    **dict.fromkeys(("tick", "rto_min", "delayed_ack", "sack_delay", "receive_offload"), TIMES),
+    "initial_window": [1, 10, 1000, 0, 1001, "10"],
+    "tso_rtt_log": [0, 31, 32, -1],
+    **{key: [True, False] for key in ("tso", "slow_start_after_idle", "trace_rtt")},
+    **dict.fromkeys(("window_growth", "receive_window"), SIZES),
+}
+#: Characters that some readers take for others.
+ODD = "µμßİı\u00a0\u2003\u001f\u200b\u0301\n\t\\\"'\u007f\u00ad１٣é😀\u0378\ue000.+-eE_ []{}#=,0"
+#: Keys of errors that the crate has too; the second are of keys that nobody knows.
+OURS = re.compile(
+    rf"(links?|changes|duration|seed|warmup|interval|tcp|probes)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
+)
+# The name of an algorithm is also that of a class, a file or a stack of QUIC, which only Python has.
+SENT = re.compile(rf"flows\[\d+\]\.({'|'.join(key for key in SENT_KEYS if key != 'cc')})(\W|$)")
+UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|quic\.|run\.).*", re.S)
+
+
 def mutate(rng: random.Random, table: dict[str, Any], keys: dict[str, list[Any]]) -> None:
     """Changes a table in one place."""
     match rng.randrange(10):
         case 0 if table:
             del table[rng.choice(list(table))]
         case 1:
-            table[rng.choice(list(keys))] = rng.choice(PLAIN)
+            table[rng.choice(list(keys))] = copy.deepcopy(rng.choice(PLAIN))
         case 2:
             key = rng.choice(list(keys))
-            table[key[: rng.randrange(1, len(key) + 1)] + rng.choice(["", "s", "_x"])] = rng.choice(PLAIN)
-        case 3 | 4 | 5 if "rate" in table and keys is FITTING:
-            key, (of, part, default) = rng.choice(list(PARAMS.items()))
+            table[key[: rng.randrange(1, len(key) + 1)] + rng.choice(["", "s", "_x"])] = copy.deepcopy(
+                rng.choice(PLAIN)
+            )
+        case 3 | 4 | 5 if ("rate" in table and keys is FITTING) or ("cc" in table and keys is SENT_KEYS):
+            key, (of, part, default) = CC if keys is SENT_KEYS else rng.choice(list(PARAMS.items()))
             entry = registry.of(part).get(table.get(of, default)) if isinstance(table.get(of, default), str) else None
             known = list(entry.params.values()) if entry else []
             given = table.setdefault(key, {})
@@ -183,35 +251,137 @@ def mutate(rng: random.Random, table: dict[str, Any], keys: dict[str, list[Any]]
                 table[key] = rng.choice([{"nat": True}, {"x": 1}, 5, {"target": "5 ms"}])
         case _:
             key = rng.choice(list(keys))
-            table[key] = rng.choice(keys[key])
+            table[key] = copy.deepcopy(rng.choice(keys[key]))
 
 
-def text(rng: random.Random) -> str:
+def small(rng: random.Random) -> dict[str, Any]:
+    """A link with a flow and perhaps a change."""
+    link = copy.deepcopy(rng.choice(BASES))
+    changes = {"changes": [dict(rng.choice(CHANGES))]} if rng.random() < 0.3 else {}
+    links = {"links": [link]} if rng.random() < 0.2 else {"link": link}
+    return {"duration": "10 s", "flows": [{"cc": "reno", "rtt": "100 ms"}], **links, **changes}
+
+
+@cache
+def shipped() -> list[dict[str, Any]]:
+    """Shipped scenarios, without the tables that the crate does not read."""
+    files = [path for path in paths.shipped().values() if path.is_relative_to(paths.FOLDER)]
+    made = [tomllib.loads(path.read_text(encoding="utf-8")) for path in files]
+    return [data for data in made if not data.keys() & {"sweep", "search", "plots"}]
+
+
+def drawn(rng: random.Random) -> dict[str, Any]:
+    """A random scenario, without recordings, which only Python reads."""
+    data: dict[str, Any] = import_module("random_scenarios").scenario(rng.randrange(10**6))
+    for link in data["links"]:
+        for side in (link, link.get("reverse", {})):
+            for key in (*timed.KEYS, "trace_repeats"):
+                if side.pop(key, None) is not None and key == "rate_trace":
+                    side["rate"] = "5 Mbit/s"
+    return data
+
+
+def tables(data: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, list[Any]]]]:
+    """The tables that may be mutated, each with what may fit its keys."""
+    lists = [value if isinstance(value, list) else [value] for value in (data.get("link", []), data.get("links", []))]
+    links = [link for each in lists for link in each if isinstance(link, dict)]
+    sides = [link["reverse"] for link in links if isinstance(link.get("reverse"), dict)]
+    slots = [side["slot"] for side in links + sides if isinstance(side.get("slot"), dict)]
+    flows, changes = (data[key] if isinstance(data.get(key), list) else [] for key in ("flows", "changes"))
+    slot: dict[str, list[Any]] = {"min": TIMES, "max": TIMES, "packets": [0, 1, 32], "bytes": SIZES}
+    found = [*((link, FITTING) for link in links * 2 + sides), *((each, slot) for each in slots), (data, ROOT)]
+    probes = data["probes"] if isinstance(data.get("probes"), list) else []
+    found += [(probe, PROBE_KEYS) for probe in probes * 2 if isinstance(probe, dict)]
+    if isinstance(data.get("tcp"), dict):
+        found += [(data["tcp"], TCP)] * 2
+    found += [(flow, keys) for flow in flows if isinstance(flow, dict) for keys in (FLOW_KEYS, SENT_KEYS)]
+    return found + [(change, CHANGE_KEYS) for change in changes * 2 if isinstance(change, dict)]
+
+
+def misspelt(rng: random.Random, value: str) -> str:
+    """Text with a character more, less or another."""
+    at, odd = rng.randrange(len(value) + 1), rng.choice(ODD)
+    return value[:at] + rng.choice(["", odd, odd, odd * 70]) + value[at + rng.choice([0, 1]) :]
+
+
+def misspell(rng: random.Random, table: dict[str, Any]) -> None:
+    """Changes a character of a key, or of the text that it has."""
+    key = rng.choice(list(table))
+    inner = table[key]
+    if isinstance(inner, dict) and inner and rng.random() < 0.7:
+        misspell(rng, inner)
+    elif isinstance(inner, str) and rng.random() < 0.7:
+        table[key] = misspelt(rng, inner)
+    else:
+        table[misspelt(rng, key)] = table.pop(key)
+
+
+#: Where scenarios come from.
+ALL = (small, lambda rng: rng.choice(shipped()), drawn)
+
+
+def text(rng: random.Random, sources: Sequence[Callable[[random.Random], dict[str, Any]]] = ALL) -> str:
     """The text of a mutated scenario."""
-    link = json.loads(json.dumps(rng.choice(BASES)))
-    changes = [json.loads(json.dumps(rng.choice(CHANGES)))] if rng.random() < 0.3 else []
-    for _ in range(rng.choice([1, 1, 2, 3])):
-        if changes and rng.random() < 0.5:
-            mutate(rng, changes[0], CHANGE_KEYS)
+    data = copy.deepcopy(rng.choice(sources)(rng))
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
+        table, fitting = rng.choice(tables(data))
+        if table and rng.random() < 0.15:
+            misspell(rng, table)
         else:
-            side = link.get("reverse") if rng.random() < 0.2 else None
-            mutate(rng, side if isinstance(side, dict) else link, FITTING)
-    head = "[[links]]" if rng.random() < 0.2 else "[link]"
-    tables = [(head, link), *(("[[changes]]", change) for change in changes)]
-    written = ["\n".join([name, *(f"{key} = {toml(value)}" for key, value in table.items())]) for name, table in tables]
-    return "\n\n".join([FRAME, *written]) + "\n"
+            mutate(rng, table, fitting)
+    return written(data)
 
 
-def said(told: str) -> dict[str, Any]:
-    """What Python's reader says of a text."""
+def written(data: dict[str, Any]) -> str:
+    """Plain data as a file has it: tables, and in them inline tables."""
+    heads, bodies = [], []
+    for key, value in data.items():
+        name = quoted(key)
+        if isinstance(value, dict):
+            bodies.append((f"[{name}]", value))
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            bodies += [(f"[[{name}]]", each) for each in value]
+        else:
+            heads.append(f"{name} = {toml(value)}")
+    parts = ["\n".join([name, *(f"{quoted(key)} = {toml(value)}" for key, value in of.items())]) for name, of in bodies]
+    return "\n\n".join(["\n".join(heads), *parts]) + "\n"
+
+
+def quoted(key: str) -> str:
+    """A key as TOML writes it."""
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else toml(key)
+
+
+def said(told: str, folder: Path) -> dict[str, Any]:
+    """What Python's reader says of a text, which it puts into ``folder`` where it has an error."""
     try:
         spec = from_toml(told).specification
-    except ScenarioError as error:
-        return {"text": told, "error": str(error).removeprefix("scenario: ")}
-    except Refused as refused:
-        key = as_written(refused.key, tomllib.loads(told))
-        return {"text": told, "error": f"{key}: {refused.found}; {refused.accepted}."}
-    return {"text": told, "links": brief(spec["links"]), "changes": spec["changes"]}
+    except (ScenarioError, Refused) as error:
+        file = folder / "lab.toml"
+        file.write_text(told, encoding="utf-8")
+        placed = ScenarioError(str(file), error.key, error.found, error.accepted)
+        known = UNKNOWN if error.found == "unknown key" and ".traffic." not in error.key else OURS
+        if error.key and SENT.match(placed.key) and not isinstance(error, Refused):
+            return {"text": told, "sent": str(placed).removeprefix(f"{file}:").lstrip()}
+        # The crate reads networks without duration and flows, too.
+        silent = error.found == "it is missing" and error.key in ("duration", "flows")
+        # Whether a run can be done is nothing that a reader finds.
+        silent |= isinstance(error, Refused) and placed.key.startswith("tcp")
+        if silent or (error.key and not known.match(placed.key)):
+            return {"text": told, "outside": error.key}
+        return {"text": told, "error": str(placed).removeprefix(f"{file}:").lstrip()}
+    ways = [[flow[key] for key in ("label", "rtt", "path", "reverse", "dscp")] for flow in spec["flows"]]
+    # Probes are flows behind the others.
+    number = len(spec["flows"]) - sum(flow.get("traffic", {}).get("kind") == "probe" for flow in spec["flows"])
+    kept, probes = ways[:number], spec["flows"][number:]
+    return {
+        "text": told,
+        "links": brief(spec["links"]),
+        "changes": spec["changes"],
+        "paths": kept,
+        "flows": spec["flows"][:number],
+        "probes": probes,
+    } | {key: spec[key] for key in ("seed", "duration", "warmup", "interval", "tcp")}
 
 
 def brief(value: Any) -> Any:
@@ -230,6 +400,11 @@ def brief(value: Any) -> Any:
 
 if __name__ == "__main__":
     count, seed = int(sys.argv[1]), int(sys.argv[2])
+    root = Path(__file__).resolve().parents[1]
+    sys.path.insert(0, str(root / "tests"))
+    os.environ["KNEE_TRACES"] = str(paths.FOLDER)
     numbers = random.Random(seed)
-    for _ in range(count):
-        print(json.dumps(said(text(numbers)), ensure_ascii=False, separators=(",", ":")))
+    sources = [small] if sys.argv[3:] == ["small"] else ALL
+    with tempfile.TemporaryDirectory() as here:
+        for _ in range(count):
+            print(json.dumps(said(text(numbers, sources), Path(here)), ensure_ascii=False, separators=(",", ":")))

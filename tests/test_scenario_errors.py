@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import tomli_w
 
+import knee
 from knee.cli import main
 from knee.errors import Refused, ScenarioError
 from knee.scenario import from_dict, from_toml, load, loading
@@ -125,6 +127,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"changes": [{"at": "1 s", "link": "bottleneck"}]}, "changes[0].link", "nothing changes"),
     ({"changes": [{"at": "1 s", "link": "bottleneck", "rtt": "1 ms"}]}, "changes[0].rtt", "a link has no rtt"),
     ({"changes": [{"at": "1 s", "flow": "flow 3", "rtt": "1 ms"}]}, "changes[0].flow", "did you mean flow"),
+    ({"probes": [{"rtt": "20 ms", "ecn": 1}]}, "probes[0].ecn", "1 is not known"),
     ({"changes": [{"at": "1 s", "flow": "flow 1", "loss": 0.1}]}, "changes[0].loss", "a flow has no loss"),
     ({"changes": [{"at": "1 s", "link": "bottleneck", "rate": "0 bit/s"}]}, "changes[0].rate", "above zero"),
 ]
@@ -171,7 +174,7 @@ def test_an_error_of_a_file_has_the_line_of_its_key(
         ('duration = "1 s"\nlink = { rate = "1 Mbit/s", limt = "3 kB" }\n', ":2:36: link.limt: unknown key"),
         ('duration = "1 s"\n[link]\nrate = "1 Mbit/s"\n[[flows]]\ncc = "reno"\n', ":4:1: flows[0].rtt: it is missing"),
         ('[link]\nrate = "1 Mbit/s"\n[[flows]]\ncc = "reno"\nrtt = "1 s"\n', ": duration: it is missing"),
-        ("duration = 1 s\n", ":1:14: it is not valid TOML (Expected newline"),
+        ("duration = 1 s\n", ":1:12: it is not valid TOML (string values must be quoted"),
     ],
 )
 def test_an_error_points_into_the_file(tmp_path: Path, text: str, said: str) -> None:
@@ -179,6 +182,78 @@ def test_an_error_points_into_the_file(tmp_path: Path, text: str, said: str) -> 
     with pytest.raises(ScenarioError) as error:
         load(tmp_path / "lab.toml")
     assert str(error.value).startswith(f"{tmp_path / 'lab.toml'}{said}")
+
+
+LAB = 'duration = "1 s"\n[link]\nrate = "10 Mbit/s"\n[[flows]]\ncc = "reno"\nrtt = "20 ms"\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('[sweep]\nover = { "link.rte" = ["1 Mbit/s"] }', ":8:10 with link.rte = 1 Mbit/s: link.rte: unknown key"),
+        ('[sweep.over]\nlink.rate = ["5 Mbit/s", "6"]', ':8:6 with link.rate = 6: link.rate: "6" has no unit'),
+        ('[sweep.over]\n"flows.3.rtt" = ["5 ms"]', ":8:1 with flows.3.rtt = 5 ms: flows.3: the list has no"),
+        ('[sweep.over]\n"link.rate" = []', ":8:1: link.rate: the list of values is empty"),
+        ('[sweep.over]\n"link.trace" = ["nowhere"]', ":8:1 with link.trace = nowhere: link: rate and trace are"),
+        ('[sweep]\nover.seed = [1]\nderive."link.limit" = "2 *"', ':9:23: derive.link.limit: "2 *" is not'),
+        ('[sweep]\nover.seed = [1]\nzip = [["seed", "x"]]', ":9:1: zip: x is tied but has no values"),
+        ("[sweep]\nover.seed = [1]\nseeds = 0", ":9:9: sweep.seeds: 0 is out of range"),
+        ('[sweep]\nover.seed = [1]\n[[plots]]\nx = "link.delay"', ":10:5: plots[0].x: the sweep does not vary"),
+        ("[sweep]\nover.seed = [1]\n[tcp]\ntik = 3", ":10:7 with seed = 1: tcp.tik: unknown key"),
+        ('[search]\nfigure = "jain"\ngoal = "mx"\nover.seed = [1]', ':9:8: search.goal: "mx" is not known'),
+        (
+            '[search]\nfigure = "jain"\ngoal = "max"\nover."link.rate" = "uniform(3 Mbit/s, 2 Mbit/s)"',
+            ':10:20: link.rate: "uniform(3 Mbit/s, 2 Mbit/s)" does not ascend',
+        ),
+    ],
+)
+def test_an_error_points_into_the_tables_of_a_sweep_or_search(tmp_path: Path, more: str, said: str) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(LAB + more)
+    study = knee.search if "search" in more else knee.sweep
+    with pytest.raises(ScenarioError) as error:
+        study(file, out=tmp_path / "out")
+    assert str(error.value).startswith(f"{file}{said}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        # An option has the key, and the file does not.
+        ({"over": {"link.rate": ["6"]}}, ' with link.rate = 6: link.rate: "6" has no unit'),
+        ({"over": {"link.rate": []}}, ": link.rate: the list of values is empty"),
+        ({"over": {"seed": [1]}, "set": ["link.rate=6"]}, " with seed = 1: link.rate: 6 has no unit"),
+        ({"over": {"seed": [1]}, "set": ["link.limit=6"]}, " with seed = 1: link.limit: 6 has no unit"),
+    ],
+)
+def test_what_an_option_says_has_no_place_in_the_file(tmp_path: Path, asked: dict[str, Any], said: str) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(LAB)
+    with pytest.raises(ScenarioError) as error:
+        knee.sweep(file, out=tmp_path / "out", **asked)
+    assert str(error.value).startswith(f"{file}{said}")
+
+
+@pytest.mark.parametrize("key", ['"a.b"', r'"a\nb"', '"' + "x" * 200 + '"', "'[0]'", '"é ü"', '"it\'s\\n"'])
+def test_a_key_of_any_characters_has_its_place(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(LAB.replace("rtt", f"{key} = 3\nrtt"))
+    with pytest.raises(ScenarioError) as error:
+        load(file)
+    assert error.value.at == (6, len(f"{key} = 3"))
+    assert "\n" not in str(error.value)
+
+
+def test_an_error_of_a_process_keeps_its_place_and_its_point(tmp_path: Path) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(LAB.replace("rtt", "rt"))
+    for error in (
+        ScenarioError(str(file), "flows[0].rt", "x", "y", point="seed = 1"),
+        ScenarioError("", "x", "y", "z"),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.at, again.point) == (str(error), error.at, error.point)
+    assert ScenarioError(str(file), "flows[0].rt", "x", "y").at == (6, 6)
 
 
 @pytest.mark.parametrize(("link", "at"), [("[[links]]", "3:9: links[0]"), ('[link]\nname = "access"', "4:9: link")])
@@ -300,10 +375,11 @@ def test_traces_are_found_beside_the_file_and_in_named_folders(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a = " + "[" * 400 + "]" * 400, "nested too deeply, or a number is too long"),
-        ("a = " + "{a = " * 200 + "1" + "}" * 200, "nested too deeply, or a number is too long"),
-        ("a" + ".a" * 5000 + " = 1", "a key of more than 100 parts"),
-        ("a = " + "9" * 9999, "nested too deeply, or a number is too long"),
+        ("a = " + "[" * 400 + "]" * 400, "1:85: it is not valid TOML .it is nested too deeply"),
+        ("a = " + "{a = " * 200 + "1" + "}" * 200, "1:405: it is not valid TOML .it is nested too deeply"),
+        ("a" + ".a" * 5000 + " = 1", "1:1: it is not valid TOML .it is nested too deeply"),
+        ("a = 1\nb = " + "9" * 9999, "2:5: 9{57}... is too long for a number"),
+        ("a = 1\nb = [2020-01-01]", "2:6: 2020-01-01 is a date; expected text, a number"),
     ],
 )
 def test_what_is_nested_too_deeply_is_refused(tmp_path: Path, text: str, words: str) -> None:

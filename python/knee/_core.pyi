@@ -21,10 +21,11 @@ __all__ = [
     "link_access",
     "link_conflict",
     "network_features",
-    "place_of",
+    "placed",
     "queue_features",
     "registry",
     "simulate",
+    "tables",
     "traffic_conflict",
     "traffic_load",
     "version",
@@ -251,10 +252,14 @@ def version() -> str:
 def registry() -> str:
     """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
 
-def place_of(text: str, key: str) -> tuple[int, int] | None:
-    """Line and column in a scenario's text, both from 1, of the value of a key such as ``links[0].rate``.
+def tables(text: str) -> dict[str, Any] | tuple[str, str, tuple[int, int]]:
+    """The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, from 1."""
 
-    Where it is missing, of what contains it; None where that is the file as a whole.
+def placed(file: str, key: str, sections: Sequence[str] | None) -> tuple[str, tuple[int, int] | None]:
+    """A key that an error names, such as ``links[0].rate``, as a file writes it, and line and column there, from 1.
+
+    The place is that of the table where the key is missing, and None if that is the file as a whole. With ``sections``
+    the key is in the first of these tables that has it, or not the file's at all.
     """
 
 def conform_known() -> list[tuple[str, str]]:

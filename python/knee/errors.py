@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 
@@ -46,18 +47,35 @@ class ScenarioError(InputError):
         found: what was found there.
         accepted: what would be accepted.
         at: line and column in the file, from 1; None where nothing of the key is there.
+        point: the run of a sweep or search that it is of; empty for none.
     """
 
-    def __init__(self, where: str, key: str, found: str, accepted: str, at: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        where: str,
+        key: str,
+        found: str,
+        accepted: str,
+        at: tuple[int, int] | None = None,
+        *,
+        point: str = "",
+        sections: tuple[str, ...] | None = None,
+    ) -> None:
         # A name may have any characters, and an error is one line.
-        where, key = (part.replace("\n", "\\n") for part in (where, key))
-        self.where, self.key, self.found, self.accepted, self.at = where, key, found, accepted, at
-        place = ": ".join(part for part in (":".join([where, *map(str, at or ())]), key) if part)
-        super().__init__(f"{place}: {found}; {accepted}.")
+        where, key = where.replace("\n", "\\n"), in_one_line(key)
+        if at is None and key and where.endswith(".toml"):
+            # Only here, since importing the core takes time.
+            from knee import _core
 
-    def __reduce__(self) -> tuple[type[ScenarioError], tuple[str, str, str, str, tuple[int, int] | None]]:
+            key, at = _core.placed(where, key, sections)
+        self.where, self.key, self.found, self.accepted, self.at, self.point = where, key, found, accepted, at, point
+        file = ":".join([where, *map(str, at or ())]) + (f" with {point}" if point else "")
+        super().__init__(f"{': '.join(part for part in (file, key) if part)}: {found}; {accepted}.")
+
+    def __reduce__(self) -> tuple[partial[ScenarioError], tuple[str, str, str, str, tuple[int, int] | None]]:
         """The parts, not the text alone: so that it comes through from a process of ``multiprocessing``."""
-        return type(self), (self.where, self.key, self.found, self.accepted, self.at)
+        made = partial(type(self), point=self.point, sections=())
+        return made, (self.where, self.key, self.found, self.accepted, self.at)
 
 
 class Refused(ValueError):  # noqa: N818 - it never leaves the package
@@ -79,12 +97,15 @@ def under(key: str) -> Iterator[None]:
 
 
 @contextmanager
-def scenario_errors(where: str) -> Iterator[None]:
-    """Makes a :class:`Refused` raised inside a :class:`ScenarioError` of the file ``where``."""
+def scenario_errors(where: str, sections: tuple[str, ...] | None = None) -> Iterator[None]:
+    """Makes a :class:`Refused` raised inside a :class:`ScenarioError` of the file ``where``.
+
+    ``sections`` are tables of the file that may have the key, such as ``sweep.over``; by default it is the file's own.
+    """
     try:
         yield
     except Refused as refused:
-        raise ScenarioError(where, refused.key, refused.found, refused.accepted) from None
+        raise ScenarioError(where, refused.key, refused.found, refused.accepted, sections=sections) from None
 
 
 @contextmanager
@@ -130,6 +151,10 @@ def key_of(loc: tuple[int | str, ...]) -> str:
     """A place in nested data, as ``flows[2].rtt``."""
     text = ""
     for part in loc:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    # A key of a file may be anything; it is shown on one line.
-    return text if text.isprintable() and len(text) <= 100 else ascii(text)[1:100]
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text and part else part
+    return text
+
+
+def in_one_line(key: str) -> str:
+    """A key, which in a file may be anything, as errors show it."""
+    return key if key.isprintable() and len(key) <= 100 else ascii(key)[1:-1][:99]

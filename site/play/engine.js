@@ -44,7 +44,7 @@ export class Engine {
     if (status) throw new Error(this.text());
   }
 
-  /** Begins a request: `{ scene }` or `{ spec }`. */
+  /** Begins a request: `{ scene }`, `{ spec }` or `{ file }`, the text of a scenario file. */
   start(request) {
     this.request(request);
     this.checked(this.calls.start());
@@ -56,14 +56,14 @@ export class Engine {
     return this.text();
   }
 
-  /** The scenario file of a scene. */
-  export(scene) {
-    this.request({ scene });
+  /** The scenario file of a request. */
+  export(request) {
+    this.request(request);
     this.checked(this.calls.export());
     return this.text();
   }
 
-  /** The scene that a scenario file says. */
+  /** What the page shows of a scenario file: `{ scene, file }`. */
   open(toml) {
     this.input(toml);
     this.checked(this.calls.open_file());

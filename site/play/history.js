@@ -9,7 +9,9 @@ const SMOOTH = 5;
 export const RECOVERY = ["", "disorder", "reducing", "loss recovery", "after a timeout"];
 
 export class History {
-  constructor(flows) {
+  /** Of so many flows, and of the link with the number `which`. */
+  constructor(flows, which = 0) {
+    this.which = which;
     this.flows = Array.from({ length: flows }, () => ({ t: [], rate: [], raw: [], rtt: [], cwnd: [], flight: [], state: [], lost: [] }));
     this.link = { t: [], backlog: [], drops: [], marks: [], delay: [], used: [] };
     this.flight = { t: [], packets: [] };
@@ -40,6 +42,7 @@ export class History {
     const of = new DataView(links);
     for (let at = 0; at < links.byteLength; at += LINK) {
       const { link } = this;
+      if (of.getUint32(at + 16, true) !== this.which) continue;
       link.t.push(of.getFloat64(at, true));
       link.backlog.push(of.getUint32(at + 20, true));
       link.delay.push(of.getFloat32(at + 24, true));

@@ -64,7 +64,11 @@ function engineBytes() {
 const state = {
   scene: null, id: 0, now: 0, clock: 0, playing: false, placed: 0, speed: 1, waiting: false, ended: null, dirty: null,
   history: null, story: null, hover: null, game: null, rate: null, changed: null, listing: null, frames: [],
+  // A scenario file that is only shown: `{ text, name, reason, links, link, buffer }`.
+  file: null,
 };
+/** What the engine runs. */
+const request = () => (state.file ? { file: state.file.text } : { scene: state.scene });
 let calls;
 let aside;
 const stage = new Stage($("stage"));
@@ -92,7 +96,7 @@ function warn(text) {
 
 // Time
 
-const watchable = () => valuesAt(state.scene, state.clock / 1e3).rtt / 1e6 / state.speed > WATCHABLE && bdp(valuesAt(state.scene, state.clock / 1e3)) < 1500;
+const watchable = () => !state.file && valuesAt(state.scene, state.clock / 1e3).rtt / 1e6 / state.speed > WATCHABLE && bdp(valuesAt(state.scene, state.clock / 1e3)) < 1500;
 
 /** Replays the scene up to `until` (ns), as soon as the engine is free. */
 function replay(until) {
@@ -105,7 +109,7 @@ function begin({ until }) {
   state.id += 1;
   state.waiting = true;
   state.target = until;
-  calls.post("start", { id: state.id, scene: state.scene, until, packets: watchable() });
+  calls.post("start", { id: state.id, scene: state.scene, request: request(), until, packets: watchable() });
 }
 
 function onframe(told) {
@@ -117,7 +121,7 @@ function onframe(told) {
     return;
   }
   if (told.whole) {
-    state.history = new History(state.scene.flows.length);
+    state.history = new History(state.scene.flows.length, state.file?.link);
     state.story = new Story();
     for (const { at, to } of state.scene.changes) state.story.add(state.story.moved(at / 1e6, to));
   }
@@ -126,7 +130,7 @@ function onframe(told) {
   const drops = told.whole ? 0 : state.history.link.drops.slice(before).reduce((sum, n) => sum + n, 0);
   state.now = told.now;
   state.clock = told.status ? Math.max(told.status === 2 ? told.now : state.target, 0) : told.now;
-  stage.take(told, drops, watchable());
+  stage.take(told, drops, watchable(), state.file ? state.history.link.backlog.at(-1) ?? 0 : null);
   if (state.story.read(state.history, state.scene, phaseOf) || told.whole) state.storyMoved = true;
   if (told.status === 2) {
     state.ended = told.figures;
@@ -184,7 +188,7 @@ function draw(passed, wall) {
   }));
   const rtts = active.filter(({ running, rtt }) => running && rtt > 0).map(({ rtt }) => rtt);
   const rtt = rtts.reduce((sum, x) => sum + x, 0) / (rtts.length || 1);
-  stage.draw({ now: clock, values, flows: scene.flows, active, drawn: watchable(), rtt, sinceLast: passed, speed: state.playing ? state.speed : 0 });
+  stage.draw({ now: clock, values, flows: scene.flows, active, drawn: watchable(), rtt, sinceLast: passed, speed: state.playing ? state.speed : 0, file: state.file });
   // Lines need no more than 30 pictures a second.
   if (wall - lastLines > 28) {
     lastLines = wall;
@@ -364,8 +368,10 @@ function edited(until = atEnd() ? state.scene.duration * 1e3 : state.clock) {
 }
 
 function writeAddress() {
+  // No address says a file that is only shown.
+  if (state.file) return history.replaceState(null, "", location.pathname + location.search);
   const more = document.body.classList.contains("embedded") ? { view: document.body.dataset.view } : {};
-  history.replaceState(null, "", toHash(state.scene, more) === "#" ? location.pathname + location.search : toHash(state.scene, more));
+  return history.replaceState(null, "", toHash(state.scene, more) === "#" ? location.pathname + location.search : toHash(state.scene, more));
 }
 
 function seek(until) {
@@ -432,6 +438,7 @@ function algorithms(hand) {
     pick.append(group);
   }
   pick.append(new Option(nameOf("call"), "call"));
+  if (state.file) pick.append(new Option("probe", "probe"));
   if (hand) pick.append(new Option("You", "hand"));
   return pick;
 }
@@ -444,9 +451,12 @@ function showQueue() {
   $("queue-about").textContent = about.replace(/^./, (first) => first.toUpperCase());
 }
 
-/** Shows a scene from its beginning, or from `until` (us) on. */
-function open(scene, { until = 0, playing = true, lead = "" } = {}) {
-  Object.assign(state, { scene, playing, game: null, changed: null, placed: 0, clock: 0, now: 0, hover: null });
+/** Shows a scene from its beginning, or from `until` (us) on; or a file that is only shown. */
+function open(scene, { until = 0, playing = true, lead = "", file = null } = {}) {
+  $("settings").disabled = $("share").disabled = Boolean(file);
+  $("of-file").hidden = !file;
+  $("of-file").textContent = file ? `The controls show ${file.links.length > 1 ? `the link ${file.links[file.link]}` : "the file"} and cannot be moved: ${file.reason}. Edit the file and open it again.` : "";
+  Object.assign(state, { scene, file, playing, game: null, changed: null, placed: 0, clock: 0, now: 0, hover: null });
   document.body.classList.remove("playing");
   stage.clear();
   strips.forEach((strip) => Object.assign(strip, { top: 0 }));
@@ -714,8 +724,8 @@ function share() {
 
 async function exportFile() {
   try {
-    const { toml } = await calls.ask("toml", { scene: state.scene });
-    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([toml], { type: "application/toml" })), download: "experiment.toml" });
+    const { toml } = await calls.ask("toml", { request: request() });
+    const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([toml], { type: "application/toml" })), download: state.file?.name ?? "experiment.toml" });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   } catch (error) {
@@ -728,10 +738,11 @@ async function openFile(file) {
   if (!file) return;
   try {
     if (file.size > LARGEST) throw new Error(`it has ${asCount(file.size, "byte")}, and the page reads up to ${asCount(LARGEST, "byte")}`);
-    const { scene } = await calls.ask("open", { toml: await file.text() });
+    const text = await file.text();
+    const { scene, file: shown } = await calls.ask("open", { toml: text });
     warn(null);
     $("experiment").value = "";
-    open(scene, { lead: `From ${file.name}` });
+    open(scene, { lead: `From ${file.name}`, file: shown && { ...shown, text, name: file.name } });
     startSpeed(scene);
     writeAddress();
   } catch (error) {
@@ -784,8 +795,8 @@ const knee = {
   state,
   /** Runs `{ spec }` or `{ scene }` to its end. */
   whole: (request, rows = false) => calls.ask("whole", { id: "whole", request, rows }),
-  tomlOf: (scene) => calls.ask("toml", { scene }).then(({ toml }) => toml),
-  toml: () => knee.tomlOf(state.scene),
+  tomlOf: (scene) => calls.ask("toml", { request: { scene } }).then(({ toml }) => toml),
+  toml: () => calls.ask("toml", { request: request() }).then(({ toml }) => toml),
   open, openFile, seek, setSpeed, toHash, fromHash,
 };
 globalThis.knee = knee;

@@ -35,10 +35,13 @@ export class Stage {
     this.moved = 0;
   }
 
-  /** Takes what a frame of the engine told. `drops`: packets dropped in it, where packets are not on record. */
-  take(told, drops, drawn) {
+  /**
+   * Takes what a frame of the engine told. `drops`: packets dropped in it, where packets are not on record; `backlog`:
+   * those in the queue, where nobody tells which.
+   */
+  take(told, drops, drawn, backlog = null) {
     const before = this.held.length;
-    this.held = packetsOf(told.held);
+    this.held = backlog === null ? packetsOf(told.held) : Array.from({ length: backlog }, () => ({ flow: null }));
     const packets = packetsOf(told.packets);
     if (told.whole) Object.assign(this, { flying: [], falling: [], shift: 0 });
     let left = 0;
@@ -61,7 +64,7 @@ export class Stage {
   }
 
   /** Draws the network at `now` (ns). */
-  draw({ now, values, flows, active, drawn, rtt, sinceLast, speed }) {
+  draw({ now, values, flows, active, drawn, rtt, sinceLast, speed, file }) {
     const { context: c, width, height } = sharp(this.canvas);
     const ink = colours();
     const narrow = width < 560;
@@ -143,7 +146,7 @@ export class Stage {
     c.fill();
     c.stroke();
     this.shift *= Math.exp(-sinceLast / 50);
-    const slot = Math.min(14, (box.w - 8) / values.buffer);
+    const slot = Math.min(14, (box.w - 8) / Math.max(values.buffer, this.held.length));
     const inner = { y: box.y + 5, h: box.h - 10, right: box.x + box.w - 4 };
     let column = -1;
     c.save();
@@ -154,7 +157,7 @@ export class Stage {
       const x = inner.right - (i + 1 + this.shift) * slot;
       if (slot < 1 && Math.floor(x) === column) return;
       column = Math.floor(x);
-      c.fillStyle = colourOf(packet.flow);
+      c.fillStyle = packet.flow === null ? ink.muted : colourOf(packet.flow);
       c.fillRect(x, inner.y, Math.max(slot > 3 ? slot - 1 : slot, 1), inner.h);
     });
     c.restore();
@@ -162,7 +165,7 @@ export class Stage {
     // One bandwidth-delay product, where the buffer has room for it.
     const product = bdp(values);
     c.font = SMALL;
-    if (product < values.buffer) {
+    if (product < values.buffer && (!file || file.buffer)) {
       const x = inner.right - product * slot;
       if (x > box.x + 6) {
         c.strokeStyle = ink.ink;
@@ -193,7 +196,7 @@ export class Stage {
     c.fillStyle = ink.ink;
     c.textAlign = "left";
     const waits = (this.held.length * 1514 * 8 * 1e6) / values.rate;
-    c.fillText(`${narrow ? "" : "Queue: "}${this.held.length} of ${values.buffer} packets`, box.x, box.y - 12);
+    c.fillText(`${narrow ? "" : "Queue: "}${this.held.length}${file && !file.buffer ? "" : ` of ${values.buffer}`} packets`, box.x, box.y - 12);
     c.textAlign = "right";
     c.fillStyle = ink.muted;
     c.fillText(`${asTime(waits)}${narrow ? "" : " to wait"}`, box.x + box.w, box.y - 12);
@@ -208,7 +211,7 @@ export class Stage {
     c.fill();
     c.textAlign = narrow ? "right" : "left";
     const inside = right + 2 * corner - 12;
-    label(c, asRate(values.rate), narrow ? inside : gate + 20, narrow ? middle + 38 : middle - 16);
+    label(c, file && file.links.length > 1 ? `${file.links[file.link]}, ${asRate(values.rate)}` : asRate(values.rate), narrow ? inside : gate + 20, narrow ? middle + 38 : middle - 16);
 
     // Senders and the receiver.
     const senders = active.filter((flow) => flow.running).slice(0, 10);

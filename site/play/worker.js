@@ -49,11 +49,11 @@ const DO = {
     return { listing: engine.list() };
   },
 
-  /** Begins a scene anew and replays it until `until`. */
-  async start({ id, scene, until, packets }) {
+  /** Begins a scene or a file anew and replays it until `until`. */
+  async start({ id, scene, request, until, packets }) {
     latest = id;
     read = { samples: 0, links: 0 };
-    engine.start({ scene });
+    engine.start(request);
     engine.calls.record_packets(0);
     // Packets under way left within the last RTT.
     const recent = Math.max(...[scene.rtt, ...scene.changes.map(({ to }) => to.rtt ?? 0)]) * 1e3;
@@ -83,12 +83,12 @@ const DO = {
     return told;
   },
 
-  async toml({ scene }) {
-    return { toml: engine.export(scene) };
+  async toml({ request }) {
+    return { toml: engine.export(request) };
   },
 
   async open({ toml }) {
-    return { scene: engine.open(toml) };
+    return engine.open(toml);
   },
 };
 

@@ -12,6 +12,7 @@ mod network;
 mod own;
 mod own_queue;
 mod simulate;
+mod tables;
 
 use knee_sim::Rows;
 use mimalloc::MiMalloc;
@@ -56,6 +57,7 @@ mod _core {
     #[pymodule_export]
     use super::own_queue::{PyContext, PyPacket};
     use super::{calls, conform as vectors, listing, own, own_queue, simulate as driver};
+    use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
     use std::fs::File;
@@ -75,11 +77,21 @@ mod _core {
         listing::registry().to_string()
     }
 
-    /// Line and column in a scenario's text, both from 1, of the value of a key such as `links[0].rate`, or of what
-    /// contains it where it is missing. None where that is the file as a whole.
+    /// The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, both from 1.
     #[pyfunction]
-    fn place_of(text: &str, key: &str) -> Option<(usize, usize)> {
-        knee_scenario::place(text, key)
+    fn tables<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+        match knee_scenario::tables(text, "") {
+            Ok(table) => Ok(super::tables::dict(py, &table)?.into_any()),
+            Err(error) => (error.found, error.accepted, (error.line, error.column)).into_bound_py_any(py),
+        }
+    }
+
+    /// A key that an error names, such as `links[0].rate`, as a file writes it, and line and column there, both from 1;
+    /// None where the file does not have it. `sections` are tables of which one has it, if it is not the file's own.
+    #[pyfunction]
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
+    fn placed(file: PathBuf, key: &str, sections: Option<Vec<String>>) -> (String, Option<(usize, usize)>) {
+        knee_scenario::placed(&file, key, sections.as_deref())
     }
 
     /// Names of the algorithms that have conformance vectors, and of knee's that implement them.

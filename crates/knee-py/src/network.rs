@@ -50,7 +50,7 @@ impl PyNetwork {
     #[new]
     fn new(spec_json: &str, paths: usize) -> PyResult<Self> {
         let spec: Spec = serde_json::from_str(spec_json).map_err(Failure::Json)?;
-        let Spec { seed, links, flows, changes, tcp, quic, .. } = spec;
+        let Spec { seed, duration, warmup, interval, links, flows, changes, tcp, quic } = spec;
         let path = |flow: &knee_net::spec::FlowSpec| knee_test::Path {
             label: flow.label.clone(),
             rtt: flow.rtt,
@@ -59,9 +59,11 @@ impl PyNetwork {
             tunnel: flow.tunnel,
             dscp: flow.dscp,
         };
+        // A network sends no probes.
         let flows = flows.into_iter().take(paths);
         let (paths, flows) = flows.map(|flow| (path(&flow), Ok(flow))).unzip();
-        let scenario = Scenario { seed, links, paths, changes, flows, tcp, quic };
+        let (duration, probes) = (Some(duration), Vec::new());
+        let scenario = Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic };
         Ok(Self(Mutex::new(Net::new(&scenario).map_err(refused)?)))
     }
 

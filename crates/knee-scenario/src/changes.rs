@@ -32,7 +32,7 @@ pub(crate) fn change(given: &Table) -> Result<Asked, Vec<Refused>> {
     let loss = fields.take("loss", |value| probability(value, "the link's new loss probability, 0 to 1"));
     let limit = fields.take("limit", limit);
     let rtt = fields.take("rtt", |value| TIME.parse(value, false));
-    fields.end(None);
+    fields.end(&["at", "link", "flow", "rate", "loss", "limit", "rtt"]);
     if !fields.errors.is_empty() {
         return Err(fields.errors);
     }

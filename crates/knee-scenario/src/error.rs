@@ -40,7 +40,7 @@ impl Refused {
     pub(crate) fn name(&self) -> String {
         let parts = self.key.iter().enumerate().map(|(place, part)| match part {
             Part::Index(i) => format!("[{i}]"),
-            Part::Key(key) if place == 0 => key.clone(),
+            Part::Key(key) if place == 0 || key.is_empty() => key.clone(),
             Part::Key(key) => format!(".{key}"),
         });
         parts.collect()

@@ -10,18 +10,16 @@ pub(crate) type Read<T> = Result<T, Refused>;
 /// A table that is being read.
 pub(crate) struct Fields<'a> {
     table: &'a Table,
-    known: Vec<&'static str>,
     pub(crate) errors: Vec<Refused>,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) const fn of(table: &'a Table) -> Self {
-        Self { table, known: Vec::new(), errors: Vec::new() }
+        Self { table, errors: Vec::new() }
     }
 
     /// The value of a key; `None` if it is not there, or was refused.
     pub(crate) fn take<T>(&mut self, name: &'static str, read: impl FnOnce(&Value) -> Read<T>) -> Option<T> {
-        self.known.push(name);
         let node = self.table.get(name)?;
         self.keep(read(&node.value).map_err(|error| error.under(name)))
     }
@@ -45,23 +43,16 @@ impl<'a> Fields<'a> {
     }
 
     /// The node of a key that others read.
-    pub(crate) fn node(&mut self, name: &'static str) -> Option<&'a Node> {
-        self.known.push(name);
+    pub(crate) fn node(&self, name: &'static str) -> Option<&'a Node> {
         self.table.get(name)
     }
 
-    /// Keys that are let be.
-    pub(crate) fn let_be(&mut self, names: &[&'static str]) {
-        self.known.extend(names);
-    }
-
-    /// The end of the table: what is left is unknown; `order` has the keys as an error lists them, if that differs.
-    pub(crate) fn end(&mut self, order: Option<&[&'static str]>) {
-        let known = order.unwrap_or(&self.known);
+    /// The end of the table: the first key that is not among those known is refused.
+    pub(crate) fn end(&mut self, known: &[&'static str]) {
         for key in &self.table.0 {
-            if !self.known.contains(&key.name.as_str()) {
+            if !known.contains(&key.name.as_str()) {
                 let error = Refused { unknown: true, ..refused("unknown key", near(&key.name, known)) };
-                self.errors.push(error.under(&key.name));
+                return self.errors.push(error.under(&key.name));
             }
         }
     }

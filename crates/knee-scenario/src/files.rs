@@ -19,7 +19,11 @@ fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
     let folders = folder.map(Path::to_path_buf).into_iter().chain([PathBuf::new()]);
     let mut named = folders.chain(std::env::split_paths(&traces)).map(|folder| folder.join(name));
     named.find(|path| path.is_file()).ok_or_else(|| {
-        let accepted = "put it next to the scenario file or into a folder listed in KNEE_TRACES";
+        let accepted = if cfg!(target_family = "wasm") {
+            "a page reads the scenario file alone; run it with knee run"
+        } else {
+            "put it next to the scenario file or into a folder listed in KNEE_TRACES"
+        };
         refused(format!("the {kind} {} was not found", quoted(name)), accepted)
     })
 }

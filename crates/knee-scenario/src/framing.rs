@@ -3,7 +3,7 @@
 use crate::error::refused;
 use crate::fields::Read;
 use crate::node::{Node, Table, Value};
-use crate::units::BYTES;
+use crate::units::{BYTES, is_space};
 use crate::words::{near, quoted, shown};
 
 pub(crate) const LINK_LAYERS: &[&str] = &["ethernet", "atm", "ptm"];
@@ -36,7 +36,7 @@ pub(crate) fn spelled_out(given: &Table) -> Read<Table> {
     let mut table = given.clone();
     let Some(node) = given.get("overhead") else { return Ok(table) };
     let Some(text) = node.text() else { return Ok(table) };
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let words: Vec<&str> = text.split(is_space).filter(|word| !word.is_empty()).collect();
     if words.first().is_none_or(|word| word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))) {
         return Ok(table);
     }

@@ -1,9 +1,10 @@
 //! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
 //!
 //! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
-//! `[[flows]]` they take the path, and what is sent there where that is a stream or a transfer over TCP; of the other
-//! tables nothing. An error has file, line and column, and the sentence of `knee run`. Recordings by time (`rate_trace`
-//! and the like) are refused, as only the Python package reads them.
+//! `[[flows]]` they take the path, and what is sent there where that is a stream or a transfer over TCP. They also
+//! take probes and the settings of TCP; of `[quic]` and `[run]` nothing. An error has file, line and column, and the
+//! sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the Python package
+//! reads them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -16,21 +17,21 @@ mod links;
 mod node;
 mod params;
 mod paths;
+mod probes;
 pub mod quantity;
 mod sent;
 mod units;
 mod words;
 
 pub use error::Error;
+pub use node::{Key, Node, Table, Value};
 
-use error::{Part, Refused, refused};
+use error::{Refused, refused};
 use fields::{Fields, Read, each, whole};
 use knee_core::convert::saturating_u64;
 use knee_net::spec::{ChangeSpec, EcnSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec, Transport};
 use links::Link;
-use node::{Node, Table, Value};
 use std::path::Path as FilePath;
-use toml::de::DeTable;
 use words::shown;
 
 /// The network of a scenario file.
@@ -38,6 +39,12 @@ use words::shown;
 pub struct Scenario {
     /// Seed of all random streams.
     pub seed: u64,
+    /// Simulated time, ns, which networks of tests need not say.
+    pub duration: Option<u64>,
+    /// Figures count from each flow's start plus this, ns.
+    pub warmup: u64,
+    /// Interval of the time series, ns.
+    pub interval: u64,
     /// The links.
     pub links: Vec<LinkSpec>,
     /// The path of each flow; without flows one over all links, whose RTT is the links' delay.
@@ -46,6 +53,8 @@ pub struct Scenario {
     pub changes: Vec<ChangeSpec>,
     /// Flows that `knee run` sends on the paths, or the key for which one is not read here.
     pub flows: Vec<Result<FlowSpec, Error>>,
+    /// Probes that `knee run` sends beside the flows.
+    pub probes: Vec<FlowSpec>,
     /// Settings of TCP's endpoints.
     pub tcp: TcpSpec,
     /// Settings of QUIC's, which only the Python package reads.
@@ -97,6 +106,10 @@ impl Path {
 
 /// Largest file that is read, bytes, as in Python.
 const MAX_FILE: u64 = 8 << 20;
+/// The default interval of time series, ns.
+const INTERVAL: u64 = 100_000_000;
+/// Most rows of time series, as in Python.
+const MOST_ROWS: u64 = 100_000_000;
 /// Three years, ns: the longest duration.
 const LONGEST: u64 = 100_000_000_000_000_000;
 
@@ -136,42 +149,69 @@ pub fn read(text: &str, name: &str) -> Result<Scenario, Error> {
     read_in(text, name, None)
 }
 
-/// Line and column in `text`, both from 1, of the value of a key such as `links[0].rate`, or of what contains it where
-/// it is missing. Nothing where that is the file as a whole.
-pub fn place(text: &str, key: &str) -> Option<(usize, usize)> {
-    let parsed = DeTable::parse_recoverable(text).0;
-    let parts: Vec<Part> = key
-        .split(['.', '['])
-        .map(|part| match part.strip_suffix(']').unwrap_or(part).parse() {
-            Ok(index) => Part::Index(index),
-            Err(_) => Part::Key(part.into()),
-        })
-        .collect();
-    node::place(&Table::of(parsed.as_ref()), &parts).map(|at| error::line_and_column(text, at))
+/// Tables of files that are no single scenario, and the command that runs such a file.
+const SECTIONS: [(&str, &str); 3] = [("sweep", "sweep"), ("search", "search"), ("plots", "sweep")];
+
+/// A key that an error names, such as `links[0].rate`, as `file` writes it; and line and column, both from 1, of its
+/// value there. Where the key is missing, they are those of the table that lacks it, if that is not the file itself.
+///
+/// With `sections` the key is one of the first of these tables that has it, or it is not the file's.
+pub fn placed(file: &FilePath, key: &str, sections: Option<&[String]>) -> (String, Option<(usize, usize)>) {
+    let is_file = std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() <= MAX_FILE);
+    let Some(text) = is_file.then(|| std::fs::read_to_string(file).ok()).flatten() else { return (key.into(), None) };
+    let Ok(root) = Table::parse(&text) else { return (key.into(), None) };
+    let key = as_written(key.into(), &root);
+    let is_of_section = SECTIONS.iter().any(|(name, _)| key.split(['.', '[']).next() == Some(*name));
+    let at = match sections.filter(|_| !is_of_section) {
+        None => node::place(&root, &key).0,
+        Some(sections) => sections.iter().find_map(|section| {
+            let key = format!("{section}.{key}");
+            let (at, left) = node::place(&root, &key);
+            at.filter(|_| left.is_empty())
+        }),
+    };
+    (key, at.map(|at| error::line_and_column(&text, at)))
+}
+
+/// The error of a file whose text is read, for whoever does not take all that it says: `key` is as errors write it.
+pub fn refusal(text: &str, name: &str, key: &str, found: impl Into<String>, accepted: impl Into<String>) -> Error {
+    let root = Table::parse(text).unwrap_or_default();
+    let key = as_written(key.into(), &root);
+    let (line, column) = node::place(&root, &key).0.map_or((0, 0), |at| error::line_and_column(text, at));
+    Error { file: name.into(), line, column, key, found: found.into(), accepted: accepted.into() }
+}
+
+/// A key as the file writes it: of the only link `link` or `links[0]`.
+fn as_written(key: String, root: &Table) -> String {
+    let has = |name| root.get(name).is_some();
+    let other = |from: &str, to: &str| {
+        let rest = key.strip_prefix(from).filter(|rest| rest.is_empty() || rest.starts_with('.'));
+        rest.map(|rest| format!("{to}{rest}"))
+    };
+    match (has("link"), has("links")) {
+        (true, _) => other("links[0]", "link"),
+        (false, true) => other("link", "links[0]"),
+        (false, false) => None,
+    }
+    .unwrap_or(key)
+}
+
+/// The tables of a file of any kind, not yet checked; errors call it `name`.
+///
+/// # Errors
+/// If it is not TOML, or has what no file of knee's has.
+pub fn tables(text: &str, name: &str) -> Result<Table, Error> {
+    Table::parse(text).map_err(|(at, found, accepted)| {
+        let (line, column) = error::line_and_column(text, at);
+        Error { file: name.into(), line, column, key: String::new(), found, accepted: accepted.into() }
+    })
 }
 
 fn read_in(text: &str, name: &str, folder: Option<&FilePath>) -> Result<Scenario, Error> {
-    let (parsed, errors) = DeTable::parse_recoverable(text);
-    if let Some(error) = errors.first() {
-        let (line, column) = error::line_and_column(text, error.span().map_or(0, |span| span.start));
-        let found = format!("it is not valid TOML ({})", error.message().lines().collect::<Vec<_>>().join(", "));
-        let accepted = "see https://toml.io".into();
-        return Err(Error { file: name.into(), line, column, key: String::new(), found, accepted });
-    }
-    let root = Table::of(parsed.as_ref());
-    let error = |mut error: Refused| {
-        // A file with [link] has no [[links]].
-        let mut at = error.clone();
-        if root.get("link").is_some()
-            && let [Part::Key(links), Part::Index(0), ..] = error.key.as_slice()
-            && links == "links"
-        {
-            for key in [&mut error.key, &mut at.key] {
-                key.splice(..2, [Part::Key("link".into())]);
-            }
-        }
-        let (line, column) = node::place(&root, &at.key).map_or((0, 0), |at| error::line_and_column(text, at));
-        let key = error.name();
+    let root = tables(text, name)?;
+    let error = |error: Refused| {
+        let key = words::shown_key(&as_written(error.name(), &root));
+        let (line, column) = node::place(&root, &key).0.map_or((0, 0), |at| error::line_and_column(text, at));
         Error { file: name.into(), line, column, key, found: error.found, accepted: error.accepted }
     };
     scenario(&root, folder, &error).map_err(error)
@@ -183,32 +223,48 @@ fn first(errors: Vec<Refused>) -> Option<Refused> {
     errors.into_iter().nth(unknown)
 }
 
-/// Tables of scenario files that say nothing of the network; whoever runs the file reads them.
-const OTHERS: [&str; 8] = ["name", "title", "warmup", "interval", "run", "tcp", "quic", "probes"];
+/// Keys of scenario files; those that say nothing of the network are read by whoever runs the file.
+const KEYS: [&str; 14] = [
+    "name", "title", "duration", "seed", "warmup", "interval", "run", "tcp", "quic", "links", "flows", "probes",
+    "changes", "link",
+];
 
 fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) -> Error) -> Result<Scenario, Refused> {
-    for (key, kind) in [("sweep", "sweep"), ("search", "search"), ("plots", "sweep")] {
+    for (key, kind) in SECTIONS {
         if root.get(key).is_some() {
             let found = format!("the file is a {kind}, not one scenario");
             return Err(refused(found, format!("run it with knee {kind}")).under(key));
         }
     }
-    let given = links_of(root)?;
+    if root.get("link").is_some() && root.get("links").is_some() {
+        let accepted = "expected one [link] or any number of [[links]]";
+        return Err(refused("link and links are both given", accepted).under("link"));
+    }
     let mut fields = Fields::of(root);
-    fields.let_be(&OTHERS);
-    fields.let_be(&["link"]);
     let duration = fields.take("duration", |value| units::TIME.parse(value, false));
     let seed = fields.take("seed", seed);
-    fields.node("links");
+    let warmup = fields.take("warmup", |value| units::TIME.parse(value, true)).unwrap_or(0);
+    let interval = fields.take("interval", |value| units::TIME.parse(value, false)).unwrap_or(INTERVAL);
+    let tcp = sent::tcp(root.get("tcp")).map_err(|errors| {
+        fields.errors.extend(errors.into_iter().map(|error| error.under("tcp")));
+    });
+    let given = fields.keep(links_of(root)).unwrap_or_default();
     let mut errors = std::mem::take(&mut fields.errors);
     let links = each("links", &given, &mut errors, links::link);
     let flows = fields.take("flows", |value| fields::list(value).map(<[Node]>::to_vec));
     errors.append(&mut fields.errors);
     let flows = flows.map(|flows| each("flows", &flows, &mut errors, paths::group));
+    let probes = fields.take("probes", |value| fields::list(value).map(<[Node]>::to_vec)).unwrap_or_default();
+    errors.append(&mut fields.errors);
+    let (count, mut number) = (probes.len(), 0);
+    let probes = each("probes", &probes, &mut errors, |given| {
+        number += 1;
+        probes::probe(given, number - 1, count)
+    });
     let asked = fields.take("changes", |value| fields::list(value).map(<[Node]>::to_vec));
     errors.append(&mut fields.errors);
     let asked = each("changes", &asked.unwrap_or_default(), &mut errors, changes::change);
-    fields.end(None);
+    fields.end(&KEYS);
     errors.append(&mut fields.errors);
     if let Some(error) = first(errors) {
         return Err(error);
@@ -221,36 +277,54 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
         Some(groups) => groups,
         None => vec![paths::Group::over(&links)],
     };
-    let paths = paths::counted_out(&groups, &links)?;
-    changes::check(&asked, &links, &paths, duration.unwrap_or(LONGEST))?;
+    let end = duration.unwrap_or(LONGEST);
+    let (paths, probed) = paths::counted_out(&groups, &probes, &links, end)?;
+    if let Some(duration) = duration {
+        check_times(duration, warmup, interval, (paths.len() + links.len()) as u64)?;
+    }
+    changes::check(&asked, &links, &paths, end)?;
     let changes = changes::specs(&asked, &links, &paths);
-    let (flows, tcp) = sent_on(root, &groups, &paths, duration.unwrap_or(LONGEST), error);
+    let flows = sent_on(&groups, &paths, end, error);
+    let probes = probes.iter().zip(&probed).map(|(probe, path)| probe.spec(path, end)).collect();
+    let tcp = tcp.unwrap_or_default();
     let (seed, links, quic) = (seed.unwrap_or(1), specs(&links, folder)?, QuicSpec::default());
-    Ok(Scenario { seed, links, paths, changes, flows, tcp, quic })
+    Ok(Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic })
 }
 
-/// Flows on the paths, and TCP's settings; a refusal of these is one of each flow.
+/// Refuses a warmup that leaves nothing, and time series of flows and links that no memory holds.
+fn check_times(duration: u64, warmup: u64, interval: u64, parts: u64) -> Read<()> {
+    if warmup >= duration {
+        let [warmup, duration] = [warmup, duration].map(|ns| units::TIME.text(ns));
+        let found = format!("{warmup} is not shorter than the duration of {duration}");
+        return Err(refused(found, "expected a warmup shorter than the duration").under("warmup"));
+    }
+    let rows = u128::from(parts) * u128::from(duration.div_ceil(interval));
+    if rows > u128::from(MOST_ROWS) {
+        let least = u64::try_from((u128::from(parts) * u128::from(duration)).div_ceil(MOST_ROWS.into()));
+        let found = format!("an interval of {} gives {rows} rows of time series", units::TIME.text(interval));
+        let least = units::TIME.text(least.unwrap_or(u64::MAX));
+        let accepted = format!("expected at most {MOST_ROWS}, which needs an interval of {least} or more");
+        return Err(refused(found, accepted).under("interval"));
+    }
+    Ok(())
+}
+
+/// Flows on the paths, or why they are not read here.
 fn sent_on(
-    root: &Table,
     groups: &[paths::Group],
     paths: &[Path],
     end: u64,
     error: &impl Fn(Refused) -> Error,
-) -> (Vec<Result<FlowSpec, Error>>, TcpSpec) {
-    let tcp = sent::tcp(root.get("tcp")).map_err(|refused| error(refused.under("tcp")));
+) -> Vec<Result<FlowSpec, Error>> {
     let mut flows = Vec::with_capacity(paths.len());
     for (i, group) in groups.iter().enumerate() {
         let sent =
             sent::sent(&group.given, group.count, end).map_err(|refused| error(fields::within(refused, "flows", i)));
         for number in 0..group.count {
-            let spec = match (&tcp, &sent) {
-                (Err(error), _) | (_, Err(error)) => Err(error.clone()),
-                (_, Ok(sent)) => Ok(sent.spec(number, &paths[flows.len()], end)),
-            };
-            flows.push(spec);
+            flows.push(sent.clone().map(|sent| sent.spec(number, &paths[flows.len()], end)));
         }
     }
-    (flows, tcp.unwrap_or_default())
+    flows
 }
 
 /// The engine's form.
@@ -262,11 +336,7 @@ fn specs(links: &[Link], folder: Option<&FilePath>) -> Read<Vec<LinkSpec>> {
 /// The elements of `[[links]]`, or `[link]` as the only one.
 fn links_of(root: &Table) -> Read<Vec<Node>> {
     let mut links = match (root.get("link"), root.get("links")) {
-        (Some(_), Some(_)) => {
-            let accepted = "expected one [link] or any number of [[links]]";
-            return Err(refused("link and links are both given", accepted).under("link"));
-        }
-        (Some(link), None) => vec![link.clone()],
+        (Some(link), _) => vec![link.clone()],
         (None, Some(links)) => fields::list(&links.value).map_err(|error| error.under("links"))?.to_vec(),
         (None, None) => {
             let accepted = "expected a [link] table or several [[links]]";

@@ -119,7 +119,7 @@ fn slot(value: &Value) -> Result<SlotSpec, Vec<Refused>> {
     let max = fields.take("max", |value| TIME.parse(value, false));
     let packets = fields.take("packets", |value| whole(value, 1, "the number of packets of a slot at most"));
     let bytes = fields.take("bytes", |value| BYTES.parse(value, false));
-    fields.end(None);
+    fields.end(&["min", "max", "packets", "bytes"]);
     let Some(min) = min.filter(|_| fields.errors.is_empty()) else { return Err(fields.errors) };
     match max {
         Some(max) if max < min => {
@@ -275,7 +275,7 @@ fn reverse(value: &Value) -> Result<Side, Vec<Refused>> {
     let given = table(value).map_err(|error| vec![error])?;
     let mut fields = Fields::of(given);
     let made = side(&mut fields);
-    fields.end(Some(&SIDE_KEYS));
+    fields.end(&SIDE_KEYS);
     if fields.errors.is_empty() {
         fields.keep(check_capacity(&made));
     }
@@ -341,7 +341,7 @@ pub(crate) fn link(given: &Table) -> Result<Link, Vec<Refused>> {
         let read = reverse(&node.value);
         read.map_err(|errors| fields.errors.extend(errors.into_iter().map(|error| error.under("reverse")))).ok()
     });
-    fields.end(Some(&[&SIDE_KEYS[..], &OWN_KEYS].concat()));
+    fields.end(&[&SIDE_KEYS[..], &OWN_KEYS].concat());
     let link = Link {
         side,
         name: named.unwrap_or_else(|| DEFAULT.into()),

@@ -8,7 +8,13 @@ use crate::words::{near, number, quoted, shown};
 use knee_core::{Kind, Param, ParamsSpec, ValueSpec};
 
 /// Pairs of thresholds of which the first may not exceed the second, by the name of their entry.
-const ORDERED: &[(&str, &str, &str)] = &[("red", "min", "max")];
+const ORDERED: &[(&str, &str, &str)] = &[
+    ("lola", "q_low", "q_target"),
+    ("red", "min", "max"),
+    ("timely", "t_low", "t_high"),
+    ("timely", "min_rate", "max_rate"),
+    ("vegas", "alpha", "beta"),
+];
 
 /// Values of all parameters of `owner`: those given, and defaults for the others.
 pub(crate) fn resolve(owner: &str, declared: &[Param], given: &Table) -> Read<ParamsSpec> {
@@ -38,6 +44,12 @@ pub(crate) fn resolve(owner: &str, declared: &[Param], given: &Table) -> Read<Pa
                     .under(lower)
             });
         }
+    }
+    let resumes = matches!(values.get("slow_start"), Some(ValueSpec::Choice(how)) if how == "careful_resume");
+    if resumes && matches!(values.get("saved_cwnd"), Some(ValueSpec::Count(0))) {
+        let found = "slow_start = \"careful_resume\" has no window to resume";
+        let accepted = "expected the window of an earlier connection, in packets";
+        return Err(refused(found, accepted).under("saved_cwnd"));
     }
     Ok(values)
 }

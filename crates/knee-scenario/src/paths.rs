@@ -5,31 +5,41 @@ use crate::error::{Part, Refused, refused};
 use crate::fields::{Fields, Read, list, name, text, whole, within, word};
 use crate::links::Link;
 use crate::node::{Table, Value};
+use crate::probes::Probe;
 use crate::units::TIME;
 use crate::words::{near, quoted, shown};
 use knee_core::convert::index;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keys about what flows send, and when; the path does not depend on them.
-const OTHERS: [&str; 14] = [
+/// Keys of flows; those about what they send, and when, are read in `sent.rs`, as the path does not depend on them.
+const KEYS: [&str; 22] = [
     "traffic",
     "cc",
     "cc_params",
     "program",
+    "rtt",
     "start",
     "stop",
     "lasts",
     "bytes",
+    "count",
     "stagger",
     "transport",
     "tls",
+    "label",
+    "path",
+    "direction",
+    "tunnel",
+    "dscp",
     "pacing",
     "ecn",
     "receiver",
+    "receiver_params",
 ];
 /// Most flows, and most links on a path.
 const MAX_FLOWS: u64 = 1_000_000;
 const MAX_PATH: usize = 255;
+const MAX_PROBES: usize = 1000;
 /// Codepoints by name (RFC 2474, 2597, 3246, 5865, 8622, 9956), in the order of an error.
 const OTHER_CODEPOINTS: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("NQB", 45)];
 
@@ -38,14 +48,14 @@ const OTHER_CODEPOINTS: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("
 pub(crate) struct Group {
     /// Its table; none where the file has no flows.
     pub(crate) given: Table,
-    label: Option<String>,
-    rtt: u64,
+    pub(crate) label: Option<String>,
+    pub(crate) rtt: u64,
     /// `None` for all links.
-    path: Option<Vec<String>>,
+    pub(crate) path: Option<Vec<String>>,
     pub(crate) count: u64,
-    reverse: bool,
-    tunnel: Option<String>,
-    dscp: u8,
+    pub(crate) reverse: bool,
+    pub(crate) tunnel: Option<String>,
+    pub(crate) dscp: u8,
 }
 
 impl Group {
@@ -63,7 +73,7 @@ fn codepoints() -> Vec<(String, u8)> {
     selectors.chain(forwarding).chain(others).collect()
 }
 
-fn dscp(value: &Value) -> Read<u8> {
+pub(crate) fn dscp(value: &Value) -> Read<u8> {
     const ACCEPTED: &str = "expected a name such as \"EF\", \"AF41\" or \"CS1\", or a number from 0 to 63";
     let known = codepoints();
     match value {
@@ -80,7 +90,7 @@ fn dscp(value: &Value) -> Read<u8> {
     }
 }
 
-fn names(value: &Value) -> Result<Vec<String>, Refused> {
+pub(crate) fn names(value: &Value) -> Result<Vec<String>, Refused> {
     let nodes = list(value)?;
     let each = nodes.iter().enumerate().map(|(i, node)| {
         text(&node.value).map(str::to_owned).map_err(|error| {
@@ -94,8 +104,6 @@ fn names(value: &Value) -> Result<Vec<String>, Refused> {
 /// A flow of a file.
 pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     let mut fields = Fields::of(given);
-    fields.let_be(&OTHERS);
-    fields.let_be(&["receiver_params"]);
     let about = "the base round-trip time, such as \"20 ms\"";
     let rtt = fields.require("rtt", about, |value| TIME.parse(value, false));
     let count = fields.take("count", |value| whole(value, 1, "a number of identical flows, 1 or more"));
@@ -104,7 +112,7 @@ pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     let direction = fields.take("direction", |value| word(value, &["forward", "reverse"]));
     let tunnel = fields.take("tunnel", name);
     let dscp = fields.take("dscp", dscp);
-    fields.end(None);
+    fields.end(&KEYS);
     if !fields.errors.is_empty() {
         return Err(fields.errors);
     }
@@ -113,8 +121,13 @@ pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     Ok(Group { given: given.clone(), label, rtt, path, count, reverse, tunnel, dscp })
 }
 
-/// The path of each single flow.
-pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
+/// The path of each single flow, and of each probe, which are groups of one.
+pub(crate) fn counted_out(
+    groups: &[Group],
+    probes: &[Probe],
+    links: &[Link],
+    end: u64,
+) -> Read<(Vec<Path>, Vec<Path>)> {
     let total: u64 = groups.iter().map(|group| group.count).fold(0, u64::saturating_add);
     if total > MAX_FLOWS {
         return Err(refused(format!("there are {total} flows"), format!("expected at most {MAX_FLOWS}")).under("flows"));
@@ -124,18 +137,9 @@ pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
         .enumerate()
         .map(|(i, group)| route(group, links).map_err(|error| within(error, "flows", i)))
         .collect::<Read<_>>()?;
-    let mut tunnels: BTreeMap<&str, (u32, usize)> = BTreeMap::new();
     let mut paths: Vec<Path> = Vec::new();
     let mut labels = BTreeSet::new();
     for (i, (group, route)) in groups.iter().zip(&routes).enumerate() {
-        let number = u32::try_from(tunnels.len()).unwrap_or(u32::MAX);
-        let tunnel = group.tunnel.as_deref().map(|name| *tunnels.entry(name).or_insert((number, i)));
-        if let Some((_, first)) = tunnel.filter(|(_, first)| routes[*first] != *route) {
-            let name = quoted(group.tunnel.as_deref().unwrap_or_default());
-            let found = format!("{name} is also the tunnel of flows[{first}], which crosses other links");
-            let error = refused(found, format!("expected the path of flows[{first}], or a tunnel of its own"));
-            return Err(within(error.under("tunnel"), "flows", i));
-        }
         for k in 0..group.count {
             let label = match (&group.label, group.count) {
                 (Some(label), 1) => label.clone(),
@@ -147,13 +151,52 @@ pub(crate) fn counted_out(groups: &[Group], links: &[Link]) -> Read<Vec<Path>> {
                 return Err(within(error.under("label"), "flows", i));
             }
             let Group { rtt, reverse, dscp, .. } = *group;
-            paths.push(Path { label, rtt, links: route.clone(), reverse, tunnel: tunnel.map(|it| it.0), dscp });
+            paths.push(Path { label, rtt, links: route.clone(), reverse, tunnel: None, dscp });
         }
     }
-    Ok(paths)
+    if probes.len() > MAX_PROBES {
+        let found = format!("there are {} probes", probes.len());
+        return Err(refused(found, format!("expected at most {MAX_PROBES}")).under("probes"));
+    }
+    let (mut routes, mut probed) = (routes, Vec::with_capacity(probes.len()));
+    for (i, probe) in probes.iter().enumerate() {
+        let route = probe.check(links, &labels, end).map_err(|error| within(error, "probes", i))?;
+        let Group { rtt, reverse, dscp, .. } = probe.way;
+        let label = probe.way.label.clone().unwrap_or_default();
+        labels.insert(label.clone());
+        probed.push(Path { label, rtt, links: route.clone(), reverse, tunnel: None, dscp });
+        routes.push(route);
+    }
+    let all: Vec<&Group> = groups.iter().chain(probes.iter().map(|probe| &probe.way)).collect();
+    let tunnels = tunnels(&all, groups.len(), &routes, links)?;
+    let single = all.iter().zip(tunnels).flat_map(|(group, tunnel)| (0..group.count).map(move |_| tunnel));
+    paths.iter_mut().chain(&mut probed).zip(single).for_each(|(path, tunnel)| path.tunnel = tunnel);
+    Ok((paths, probed))
 }
 
-fn route(group: &Group, links: &[Link]) -> Read<Vec<usize>> {
+/// The number of each tunnel by group; all that goes through one crosses the same links. Behind `flows` are probes.
+fn tunnels(groups: &[&Group], flows: usize, routes: &[Vec<usize>], links: &[Link]) -> Read<Vec<Option<u32>>> {
+    let place = |i: usize| if i < flows { ("flows", i) } else { ("probes", i - flows) };
+    let (mut known, mut numbers) = (BTreeMap::<&str, (u32, usize)>::new(), Vec::with_capacity(groups.len()));
+    for (i, group) in groups.iter().enumerate() {
+        let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+        let tunnel = group.tunnel.as_deref().map(|name| (name, *known.entry(name).or_insert((next, i))));
+        numbers.push(tunnel.map(|(_, (number, _))| number));
+        if let Some((name, (_, first))) = tunnel.filter(|(_, (_, first))| routes[*first] != routes[i]) {
+            let (list, number) = place(first);
+            let first_key = format!("{list}[{number}]");
+            let found = format!("{} is also the tunnel of {first_key}, which crosses other links", quoted(name));
+            let crossed = routes[first].iter().map(|i| serde_json::Value::from(links[*i].name.as_str()).to_string());
+            let path = format!("[{}]", crossed.collect::<Vec<_>>().join(", "));
+            let error = refused(found, format!("expected the path of {first_key}, {path}, or a tunnel of its own"));
+            let (list, number) = place(i);
+            return Err(within(error.under("tunnel"), list, number));
+        }
+    }
+    Ok(numbers)
+}
+
+pub(crate) fn route(group: &Group, links: &[Link]) -> Read<Vec<usize>> {
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let path: Vec<&str> = match &group.path {
         Some(path) => path.iter().map(String::as_str).collect(),

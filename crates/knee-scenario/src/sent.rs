@@ -2,12 +2,13 @@
 //! transfers over TCP. The others are left to whoever asks for them, as an error that names the key.
 
 use crate::Path;
-use crate::error::refused;
-use crate::fields::{Fields, Read, table, text, word};
+use crate::error::{Refused, refused};
+use crate::fields::{Fields, Read, out_of_range, switch, table, text, whole, word};
 use crate::node::{Node, Table, Value};
 use crate::params::{find, resolve};
 use crate::units::{BYTES, TIME};
 use crate::words::shown;
+use knee_cc::Ecn;
 use knee_core::ParamsSpec;
 use knee_net::spec::{EcnSpec, FlowSpec, TcpSpec};
 
@@ -47,11 +48,13 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     let declared = cc.and_then(knee_cc::find).map_or(&[][..], |entry| entry.params);
     let resolved = cc.map(|cc| resolve(cc, declared, &given_params.unwrap_or_default()));
     let cc_params = resolved.and_then(|params| fields.keep(params.map_err(|error| error.under("cc_params"))));
-    let [start, stagger] = ["start", "stagger"].map(|key| fields.take(key, |value| TIME.parse(value, true)));
+    let start = fields.take("start", |value| TIME.parse(value, true));
     let [stop, lasts] = ["stop", "lasts"].map(|key| fields.take(key, |value| TIME.parse(value, false)));
     let bytes = fields.take("bytes", |value| BYTES.parse(value, false));
+    let stagger = fields.take("stagger", |value| TIME.parse(value, true));
     let pacing = fields.take("pacing", |value| word(value, &["auto", "on"]));
-    let ecn = fields.take("ecn", ecn);
+    let least = cc.map_or(EcnSpec::Off, least_ecn);
+    let ecn = fields.take("ecn", |value| ecn(value, cc.unwrap_or_default(), least));
     if let Some(error) = fields.errors.into_iter().next() {
         return Err(error);
     }
@@ -79,21 +82,37 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
         lasts,
         bytes,
         paced: pacing == Some("on"),
-        ecn: ecn.unwrap_or_default(),
+        ecn: ecn.unwrap_or(least),
     })
 }
 
-fn ecn(value: &Value) -> Read<EcnSpec> {
-    match value {
-        Value::Bool(false) => Ok(EcnSpec::Off),
-        Value::Bool(true) => Ok(EcnSpec::On),
-        Value::Text(text) if text == "accurate" => Ok(EcnSpec::Accurate),
-        Value::Text(text) if text == "l4s" => Ok(EcnSpec::L4s),
+/// The ECN that an algorithm has at least, by its reaction to marks.
+fn least_ecn(cc: &str) -> EcnSpec {
+    match knee_cc::find(cc).map(|entry| entry.needs.ecn) {
+        Some(Ecn::PerPacket) => EcnSpec::On,
+        Some(Ecn::Scalable) => EcnSpec::L4s,
+        Some(Ecn::Classic) | None => EcnSpec::Off,
+    }
+}
+
+fn ecn(value: &Value, cc: &str, least: EcnSpec) -> Read<EcnSpec> {
+    let asked = match value {
+        Value::Bool(false) => EcnSpec::Off,
+        Value::Bool(true) => EcnSpec::On,
+        Value::Text(text) if text == "accurate" => EcnSpec::Accurate,
+        Value::Text(text) if text == "l4s" => EcnSpec::L4s,
         other => {
             let accepted = "expected true, false, \"accurate\" or \"l4s\"";
-            Err(refused(format!("{} is not known", shown(other)), accepted))
+            return Err(refused(format!("{} is not known", shown(other)), accepted));
         }
-    }
+    };
+    let enough = match least {
+        EcnSpec::Off => return Ok(asked),
+        EcnSpec::L4s if asked != EcnSpec::L4s => "\"l4s\"",
+        _ if asked == EcnSpec::Off => "true, \"accurate\" or \"l4s\"",
+        _ => return Ok(asked),
+    };
+    Err(refused(format!("{cc} needs ECN"), format!("expected {enough}, or no such key")))
 }
 
 impl Sent {
@@ -111,15 +130,61 @@ impl Sent {
     }
 }
 
-/// The settings of TCP's endpoints: here the kernel's tick alone, which queues share.
-pub(crate) fn tcp(given: Option<&Node>) -> Read<TcpSpec> {
+/// The settings of TCP's endpoints.
+pub(crate) fn tcp(given: Option<&Node>) -> Result<TcpSpec, Vec<Refused>> {
     let usual = TcpSpec::default();
     let Some(node) = given else { return Ok(usual) };
-    let given = table(&node.value)?;
-    if let Some(other) = given.0.iter().find(|key| key.name != "tick") {
-        let found = format!("{} is not read here", shown(&other.node.value));
-        return Err(refused(found, "here the simulator's TCP has the defaults, but for tick").under(&other.name));
+    let mut fields = Fields::of(table(&node.value).map_err(|error| vec![error])?);
+    let tick = fields.take("tick", |value| TIME.parse(value, true));
+    let initial_window =
+        fields.take("initial_window", |value| number(value, 1, 1000, "a number of packets, 1 to 1000"));
+    let rto_min = fields.take("rto_min", |value| TIME.parse(value, false));
+    let [delayed_ack, sack_delay, receive_offload] =
+        ["delayed_ack", "sack_delay", "receive_offload"].map(|key| fields.take(key, |value| TIME.parse(value, true)));
+    let tso = fields.take("tso", switch);
+    let tso_rtt_log = fields.take("tso_rtt_log", |value| number(value, 0, 31, "0 to 31; 0 is Linux before 5.18"));
+    let slow_start_after_idle = fields.take("slow_start_after_idle", switch);
+    let window_growth = fields.take("window_growth", |value| BYTES.parse(value, true));
+    let receive_window = fields.take("receive_window", |value| BYTES.parse(value, false));
+    let trace_rtt = fields.take("trace_rtt", switch);
+    fields.end(&TCP);
+    if !fields.errors.is_empty() {
+        return Err(fields.errors);
     }
-    let tick = given.get("tick").map(|tick| TIME.parse(&tick.value, true).map_err(|error| error.under("tick")));
-    Ok(TcpSpec { tick: tick.transpose()?.unwrap_or(usual.tick), ..usual })
+    Ok(TcpSpec {
+        tick: tick.unwrap_or(usual.tick),
+        initial_window: initial_window.unwrap_or(usual.initial_window),
+        rto_min: rto_min.unwrap_or(usual.rto_min),
+        delayed_ack: delayed_ack.unwrap_or(usual.delayed_ack),
+        sack_delay: sack_delay.unwrap_or(usual.sack_delay),
+        receive_offload: receive_offload.unwrap_or(usual.receive_offload),
+        tso: tso.unwrap_or(usual.tso),
+        tso_rtt_log: tso_rtt_log.unwrap_or(usual.tso_rtt_log),
+        slow_start_after_idle: slow_start_after_idle.unwrap_or(usual.slow_start_after_idle),
+        window_growth: window_growth.unwrap_or(usual.window_growth),
+        receive_window,
+        trace_rtt: trace_rtt.unwrap_or(usual.trace_rtt),
+    })
+}
+
+/// Keys of `[tcp]`.
+const TCP: [&str; 12] = [
+    "tick",
+    "initial_window",
+    "rto_min",
+    "delayed_ack",
+    "sack_delay",
+    "receive_offload",
+    "tso",
+    "tso_rtt_log",
+    "slow_start_after_idle",
+    "window_growth",
+    "receive_window",
+    "trace_rtt",
+];
+
+/// A whole number from `least` to `most`.
+fn number(value: &Value, least: u64, most: u32, about: &str) -> Read<u32> {
+    let number = whole(value, least, about)?;
+    u32::try_from(number).ok().filter(|n| *n <= most).ok_or_else(|| out_of_range(value, about))
 }

@@ -204,7 +204,7 @@ impl Decimal<'_> {
 
 /// A number and its unit, as `([+-]?)([0-9]{1,20})(?:\.([0-9]{0,20}))?(?:[eE]([+-]?[0-9]{1,3}))?\s*(.*)` finds them.
 fn split(text: &str) -> Option<Decimal<'_>> {
-    let text = text.trim();
+    let text = text.trim_matches(is_space);
     let negative = text.starts_with('-');
     let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     let digits = |text: &str, most: usize| text.bytes().take(most).take_while(u8::is_ascii_digit).count();
@@ -231,7 +231,12 @@ fn split(text: &str) -> Option<Decimal<'_>> {
     let digits = all.trim_start_matches('0');
     let kept = digits.trim_end_matches('0');
     power += i32::try_from(digits.len() - kept.len()).ok()?;
-    Some(Decimal { negative, digits: kept.into(), power, unit: rest.trim_start() })
+    Some(Decimal { negative, digits: kept.into(), power, unit: rest.trim_start_matches(is_space) })
+}
+
+/// Spaces, as Python's readers have them: control characters that separate information are some.
+pub(crate) fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
 /// `"250 packets"`, `"100 MB"` or `"80 ms"`; zero is refused.

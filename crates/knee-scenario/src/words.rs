@@ -16,7 +16,6 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::List(list) => format!("a list of {}", list.len()),
         Value::Whole(n) => shortened(&n.to_string()),
         Value::Number(x) => shortened(&number(*x)),
-        Value::Date(text) => shortened(text),
     }
 }
 
@@ -24,6 +23,27 @@ pub(crate) fn shown(value: &Value) -> String {
 pub(crate) fn quoted(text: &str) -> String {
     let escaped = if is_printable(text) { text.to_owned() } else { ascii(text) };
     format!("\"{}\"", shortened(&escaped))
+}
+
+/// Most characters of a key that an error shows.
+pub(crate) const MOST_KEY: usize = 100;
+
+/// A key of any characters: on one line, and cut if that needs escapes or is too long.
+pub(crate) fn shown_key(key: &str) -> String {
+    if is_printable(key) && key.chars().count() <= MOST_KEY {
+        return key.into();
+    }
+    let escaped = ascii(key);
+    escaped[1..escaped.len() - 1].chars().take(MOST_KEY - 1).collect()
+}
+
+/// A part of a key as [`shown_key`] has it in the whole.
+pub(crate) fn on_one_line(part: &str) -> String {
+    if is_printable(part) {
+        return part.into();
+    }
+    let escaped = ascii(part);
+    escaped[1..escaped.len() - 1].into()
 }
 
 fn shortened(text: &str) -> String {

@@ -113,14 +113,14 @@ pub extern "C" fn list() {
     tell(listing::listing().to_string());
 }
 
-/// Puts the scene that a scenario file says into [`TEXT`], in JSON; the input is the file, not a request. Gives 0, or 1
-/// where a page cannot show it.
+/// Puts what a page shows of a scenario file into [`TEXT`], in JSON; the input is the file, not a request. Gives 0, or
+/// 1 where it shows nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn open_file() -> u32 {
     let read = INPUT.with_borrow(|input| {
         let text = std::str::from_utf8(input).map_err(|error| format!("byte {} is not UTF-8", error.valid_up_to()))?;
-        let scene = open::scene(text)?;
-        serde_json::to_string(&scene).map_err(|error| error.to_string())
+        let opened = open::open(text)?;
+        serde_json::to_string(&opened).map_err(|error| error.to_string())
     });
     status(read.map(tell))
 }

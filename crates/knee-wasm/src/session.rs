@@ -17,6 +17,8 @@ pub enum Request {
     Spec(Box<Spec>),
     /// The state of a page. Packets are watched.
     Scene(Box<Scene>),
+    /// The text of a scenario file that is only shown.
+    File(String),
 }
 
 impl Request {
@@ -27,6 +29,7 @@ impl Request {
     pub fn toml(&self) -> Result<String, String> {
         match self {
             Self::Scene(scene) => scene.toml().map_err(|error| error.to_string()),
+            Self::File(text) => Ok(text.clone()),
             Self::Spec(_) => Err("Only a scene is exported as a scenario file.".into()),
         }
     }
@@ -60,6 +63,10 @@ impl Session {
         let told;
         let (spec, scene) = match request {
             Request::Spec(spec) => (&**spec, None),
+            Request::File(text) => {
+                told = crate::open::spec(text)?;
+                (&told, None)
+            }
             Request::Scene(scene) => {
                 told = scene.spec().map_err(|error| error.to_string())?;
                 (&told, Some(scene))

@@ -20,7 +20,7 @@ from knee.cli.console import (
     prepare_streams,
 )
 from knee.cli.options import Later, group, loaded_later
-from knee.errors import InputError, KneeError, ScenarioError, blame
+from knee.errors import InputError, KneeError, blame
 from knee.system import rights
 from knee.system.contained import containing
 
@@ -132,10 +132,6 @@ def _explain(error: Exception) -> int:
         complain(f"{blamed}. The same command with --debug shows the traceback.")
         return 1
     if isinstance(error, KneeError):
-        if isinstance(error, ScenarioError):
-            from knee.scenario.loading import located
-
-            error = located(error)
         complain(str(error))
         return 2 if isinstance(error, InputError) else 1
     # A usage error of typer's click, in click's words.

@@ -55,14 +55,14 @@ class Network:
         Raises:
             InputError: the scenario was refused, or has queues written in Python.
         """
-        self._scenario, self._silent = _read(scenario, set)
+        self._scenario, where, self._silent = _read(scenario, set)
         for link in self._scenario.links:
             if link.queue in self._scenario.own:
                 raise InputError(
                     f"links.{link.name}.queue: {shown(link.queue)} is written in Python, and a network takes knee's "
                     "own queues; knee list names them."
                 )
-        data = json.dumps(spec(self._scenario))
+        data = json.dumps(spec(self._scenario, None if set else where))
         self._core = _asked(lambda: _core.Network(data, len(self._scenario.labels)))
         self._links = self._core.link_names
         ends = (End(path, far) for path in range(len(self._scenario.labels)) for far in (False, True))
@@ -265,11 +265,11 @@ class Network:
         return End(*end)
 
 
-def _read(source: str | Path | Scenario | Plain, changes: Changes) -> tuple[Scenario, frozenset[int]]:
+def _read(source: str | Path | Scenario | Plain, changes: Changes) -> tuple[Scenario, str, frozenset[int]]:
     """The scenario, with what a network does not need filled in: how long it takes, and what sends.
 
     Returns:
-        It, and the paths of which it does not say what sends.
+        It, what errors call it, and the paths of which it does not say what sends.
     """
     if isinstance(source, str | Path):
         data, path = tables(source)
@@ -278,14 +278,14 @@ def _read(source: str | Path | Scenario | Plain, changes: Changes) -> tuple[Scen
         data = source.plain() if isinstance(source, Scenario) else source
         where = name = source.name if isinstance(source, Scenario) else "scenario"
     if not isinstance(flows := data.get("flows"), list):
-        return from_dict(data, where=where, name=name, overrides=changes), frozenset()
+        return from_dict(data, where=where, name=name, overrides=changes), where, frozenset()
     # There are no rows of time series.
     endless = {} if "duration" in data else {"duration": ENDLESS, "interval": ENDLESS}
     filled = {**endless, **data, "flows": [{"cc": "reno"} | flow if _is_silent(flow) else flow for flow in flows]}
     scenario = from_dict(filled, where=where, name=name, overrides=changes)
     given = apply(data, changes_of(changes))["flows"]
     silent = [_is_silent(flow) for flow, group in zip(given, scenario.flows, strict=True) for _ in range(group.count)]
-    return scenario, frozenset(path for path, is_silent in enumerate(silent) if is_silent)
+    return scenario, where, frozenset(path for path, is_silent in enumerate(silent) if is_silent)
 
 
 def _is_silent(flow: Any) -> bool:

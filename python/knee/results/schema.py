@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from knee.errors import FolderError, key_of
+from knee.errors import FolderError, in_one_line, key_of
 from knee.figures import FORMAT
 from knee.figures.register import LINK
 from knee.scenario.units import parse_time, shown
@@ -186,7 +186,7 @@ def read_json(path: Path, form: type[_Part]) -> dict[str, Any]:
             found = str(first["ctx"]["error"])
         if not first["loc"]:
             found = f"it contains {shown(content)} instead of a table"
-        raise damaged(path, ": ".join(part for part in (key_of(first["loc"]), found) if part)) from None
+        raise damaged(path, ": ".join(part for part in (in_one_line(key_of(first["loc"])), found) if part)) from None
     return dict(content)
 
 

@@ -165,7 +165,7 @@ def _check_tunnels(scenario: Scenario) -> None:
         first, path = firsts.setdefault(part.tunnel, (key, part.path))
         if path != part.path:
             found = f"{shown(part.tunnel)} is also the tunnel of {first}, which crosses other links"
-            accepted = f"expected the path of {first}, {json.dumps(path)}, or a tunnel of its own"
+            accepted = f"expected the path of {first}, {json.dumps(path, ensure_ascii=False)}, or a tunnel of its own"
             raise Refused(found, accepted, key=f"{key}.tunnel")
 
 

@@ -9,7 +9,6 @@ import copy
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -31,12 +30,8 @@ from knee.system import files
 _OPTION = "--set"
 #: Keys whose values are text although they look like numbers: the kernel 6.10 is not 6.1.
 _TEXTS = {"run.kernel"}
-#: Most parts of a key; a scenario's have some six. The time to parse one grows with the square of their number.
+#: Most parts of a key; a scenario's have some six.
 MOST_PARTS = 100
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-#: How the parser ends an error.
-_AT = re.compile(r" \(at line (\d+), column (\d+)\)$")
-_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 #: Most links that an error names.
 _NAMED = 3
 #: Longest part of a change that an error shows, characters.
@@ -107,7 +102,7 @@ def blamed(error: ScenarioError, overrides: Sequence[str], unchanged: Callable[[
     except ScenarioError as own:
         if str(own) == str(error):
             return error
-    about = [override for override in overrides if _meet(override.partition("=")[0], error.key)] or overrides
+    about = [override for override in overrides if meet(override.partition("=")[0], error.key)] or overrides
     options = " ".join(f"{_OPTION} {_quoted(override)}" for override in about)
     return ScenarioError(f"{options} on {error.where}", error.key, error.found, error.accepted)
 
@@ -119,7 +114,7 @@ def _quoted(override: str) -> str:
     return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
-def _meet(one: str, other: str) -> bool:
+def meet(one: str, other: str) -> bool:
     """Whether two keys are the same or one contains the other; ``link`` is the first of the links."""
     one_parts, other_parts = (
         ["links", "0", *parts[1:]] if parts[:1] == ["link"] else parts for parts in (_parts(one), _parts(other))
@@ -139,17 +134,14 @@ def _parts(key: str) -> list[str]:
 
 def parse_value(text: str) -> Any:
     """The value of a change, parsed as TOML; what is not TOML is text."""
-    if "\n" in text or has_long_key(text):
+    if "\n" in text:
         return text
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
+        found = _core.tables(f"value = {text}")
+    except UnicodeEncodeError:
+        # A shell may hand over bytes that are no text.
         return text
-
-
-def has_long_key(text: str) -> bool:
-    """Whether TOML has a dotted key of more than :data:`MOST_PARTS` parts, for which a parser takes minutes."""
-    return _LONG_KEY.search(text) is not None
+    return found["value"] if isinstance(found, dict) else text
 
 
 def by_index(data: Any, key: str) -> str:
@@ -248,8 +240,8 @@ def put(data: Plain, key: str, value: Any) -> None:
 _CHANGES_SHOWN = 100
 #: Largest scenario file that is read, bytes; parsing one takes several seconds.
 MAX_FILE = 8 << 20
-#: Most tables and lists inside each other; a scenario has some six.
-_MOST_DEPTH = 100
+#: Tables of files that are no single scenario, with the command that runs such a file.
+_SECTIONS = {"sweep": "sweep", "search": "search", "plots": "sweep"}
 
 
 def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = False) -> Scenario:
@@ -265,27 +257,11 @@ def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = Fals
         ScenarioError: names the file, the key, what was found and what would be accepted.
     """
     data, path = tables(source)
-    for key, kind in {"sweep": "sweep", "search": "search", "plots": "sweep"}.items():
+    for key, kind in _SECTIONS.items():
         if key in data:
             raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
-        try:
-            return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
-        except ScenarioError as error:
-            raise located(error) from None
-
-
-def located(error: ScenarioError) -> ScenarioError:
-    """The error with its line and column, if it names a TOML file and a key in it."""
-    path = Path(error.where)
-    if error.at is not None or not error.key or path.suffix != ".toml":
-        return error
-    try:
-        text = files.read(path, MAX_FILE).decode()
-        key = as_written(error.key, tomllib.loads(text))
-    except (OSError, ValueError):
-        return error
-    return ScenarioError(error.where, key, error.found, error.accepted, _core.place_of(text, key))
+        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
 
 
 def as_written(key: str, data: Plain) -> str:
@@ -368,30 +344,11 @@ def from_toml(text: str, *, where: str = "scenario", name: str = "scenario", ove
 
 
 def _tables(text: str, where: str) -> Plain:
-    if text.startswith("\ufeff"):
-        found = "it begins with a byte order mark (U+FEFF), which is not TOML"
-        raise ScenarioError(where, "", found, 'expected plain UTF-8: save it as "UTF-8", not as "UTF-8 with BOM"')
-    if has_long_key(text):
-        found = f"it has a key of more than {MOST_PARTS} parts"
-        raise ScenarioError(where, "", found, "expected keys such as link.rate")
-    try:
-        made = tomllib.loads(text)
-        level, depth = [made], 0
-        while level:
-            depth += 1
-            if depth > _MOST_DEPTH:
-                # Functions that call themselves would take no more of it.
-                raise RecursionError
-            level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-            level = [part for part in level if isinstance(part, dict | list)]
-        return made
-    except (ValueError, RecursionError) as error:
-        reason, at = "nested too deeply, or a number is too long", None
-        if isinstance(error, tomllib.TOMLDecodeError):
-            reason = str(error)
-            if (place := _AT.search(reason)) is not None:
-                reason, at = reason[: place.start()], (int(place[1]), int(place[2]))
-        raise ScenarioError(where, "", f"it is not valid TOML ({reason})", "see https://toml.io", at) from None
+    made = _core.tables(text)
+    if not isinstance(made, dict):
+        found, accepted, at = made
+        raise ScenarioError(where, "", found, accepted, at)
+    return made
 
 
 def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", overrides: Changes = ()) -> Scenario:

@@ -297,7 +297,7 @@ class Flow(_Chooses):
     @classmethod
     def _ecn_is_what_the_algorithm_needs(cls, asked: object, info: ValidationInfo) -> object:
         if asked is not None and not (isinstance(asked, bool) or asked in ("accurate", "l4s")):
-            raise Refused(f"{json.dumps(asked, default=str)} is not known", 'expected true, false, "accurate" or "l4s"')
+            raise Refused(f"{units.shown(asked)} is not known", 'expected true, false, "accurate" or "l4s"')
         cc = info.data.get("cc", PROGRAM_CC)
         least = _LEAST_ECN[registry.flow_controls()[cc].needs["ecn"] if cc not in WITHOUT_CC else "classic"]
         if asked is None:

@@ -515,6 +515,13 @@ def _interval(value: Any) -> int:
     return interval
 
 
+def _no_number(value: object) -> object:
+    """Refuses 0 and 1, which Python takes for false and true."""
+    if units.is_number(value):
+        raise Refused(f"{units.shown(value)} is not known", units.near(str(value), ["false", "true", "l4s"]))
+    return value
+
+
 class Probe(Table):
     """Small datagrams that the other end sends back at once."""
 
@@ -529,5 +536,7 @@ class Probe(Table):
     direction: Literal["forward", "reverse"] = Field("forward", description='"forward" or "reverse"')
     tunnel: Name | None = Field(None, description='the name of a tunnel, such as "vpn"; default: none')
     dscp: Dscp = Field(0, description='a codepoint such as "EF", "CS1" or 46')
-    ecn: Literal[False, True, "l4s"] = Field(False, description='false, true or "l4s"')
+    ecn: Annotated[Literal[False, True, "l4s"], BeforeValidator(_no_number)] = Field(
+        False, description='false, true or "l4s"'
+    )
     label: Name | None = Field(None, description="the probe's name in results")

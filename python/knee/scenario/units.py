@@ -158,8 +158,8 @@ def _amount(value: str, measure: Measure, zero: bool) -> int:
     number, unit = parts
     if unit not in measure.units:
         found = f"{shown(value)} has no unit" if not unit else f'{shown(value)} has the unit "{unit[:20]}"'
-        close = difflib.get_close_matches(unit.casefold(), [u.casefold() for u in measure.units], n=1, cutoff=0.6)
-        meant = next((u for u in measure.units if close and u.casefold() == close[0]), None)
+        close = difflib.get_close_matches(unit.lower(), [u.lower() for u in measure.units], n=1, cutoff=0.6)
+        meant = next((u for u in measure.units if close and u.lower() == close[0]), None)
         raise Refused(found, f"did you mean {meant}? A{measure.accepted[1:]}" if meant else measure.accepted)
     amount = number * measure.units[unit]
     if amount < 0:

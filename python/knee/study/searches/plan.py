@@ -138,6 +138,7 @@ class Plan:
         across: what every choice is run across: a family of networks; empty for one run.
         against: the keys of another variant, with the scenario's values and the other's; None for none.
         table: the table ``[search]`` that says all this, as JSON has it.
+        changes: the changes that the base has had, as of ``--set``.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Plan:
     across: tuple[Group, ...] = ()
     against: Group | None = None
     table: Plain = field(default_factory=dict)
+    changes: Sequence[str] = field(default=(), compare=False)
 
     @cached_property
     def asked(self) -> Search:
@@ -197,23 +199,25 @@ class Plan:
     def definition(self, rows: Sequence[Sequence[Any]]) -> Definition:
         """The sweep over some choices, each of which has :attr:`runs_each` runs, one after the other."""
         groups = (Group(self.keys, rows, self._span, sampled=True), *self._further)
-        return Definition(self.name, self.where, self.base, groups, self.derived, self.asked["seeds"])
+        return self._definition(self.base, groups, self.derived)
+
+    def _definition(self, base: Plain, groups: tuple[Group, ...], derived: tuple[tuple[str, str], ...]) -> Definition:
+        seeds = self.asked["seeds"]
+        return Definition(self.name, self.where, base, groups, derived, seeds, changes=self.changes)
 
     def corners(self) -> Definition:
         """The grid that stands for the search when it is checked."""
         groups = tuple(Group(axis.keys, axis.ends) for axis in self.axes)
-        return Definition(
-            self.name, self.where, self.base, (*groups, *self._further), self.derived, self.asked["seeds"]
-        )
+        return self._definition(self.base, (*groups, *self._further), self.derived)
 
     def alone(self, data: Plain) -> Definition:
         """The runs of one scenario in place of a choice, without the family of networks."""
         groups = (self.against,) if self.against is not None else ()
-        return Definition(self.name, self.where, data, groups, (), self.asked["seeds"])
+        return self._definition(data, groups, ())
 
     def as_stated(self) -> Definition:
         """The runs of the scenario as the file has it, across the same family and beside the same variant."""
-        return Definition(self.name, self.where, self.base, self._further, self.derived, self.asked["seeds"])
+        return self._definition(self.base, self._further, self.derived)
 
     def values(self, rows: Sequence[Mapping[str, Any] | None]) -> tuple[float, ...] | None:
         """The value of each goal.

@@ -28,6 +28,7 @@ Everything is checked before anything runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -43,7 +44,7 @@ from knee.study.searches.plan import Axis, Goal, Plan
 from knee.study.sections import asked
 from knee.study.shipped import SEARCHES
 from knee.study.sweeps import sweepfile
-from knee.study.sweeps.definition import Group, stated
+from knee.study.sweeps.definition import SECTIONS, Group, stated
 from knee.study.sweeps.values import Sampled, check_once, values
 
 
@@ -77,8 +78,8 @@ def read(
     table["derive"] = table.get("derive", {}) | sweepfile.derived_of(added.get("derive", ()))
     table["zip"] = [*table.get("zip", []), *map(list, added.get("zip", ()))]
     base = sweepfile.base_of(data, changes, where, name)
-    with scenario_errors(where):
-        return _plan(base, table, where, name)
+    with scenario_errors(where, SECTIONS if not over and not given else ()):
+        return replace(_plan(base, table, where, name), changes=changes)
 
 
 def _variant(against: Mapping[str, Any] | Sequence[str]) -> Plain:

@@ -12,22 +12,28 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from knee import _core
 from knee.errors import Refused, ScenarioError
 from knee.own import Named, named_in
 from knee.results.manifest import contents, digest
 from knee.scenario import Plain, Scenario, expressions, from_dict, paths
-from knee.scenario.loading import index_of, put
+from knee.scenario.loading import index_of, meet, put
 
 if TYPE_CHECKING:
     from knee.study.sections import Plot
 
 #: Variables of a sweep, which are no keys of the scenario.
 VARIABLE = "var."
+#: Tables of files with keys that vary, and the tables around them.
+SECTIONS = tuple(
+    f"{kind}{table}" for kind in ("sweep", "search") for table in (".over", ".derive", ".across", ".against", "")
+)
 #: Longest part of an error that names a point's values, characters.
 _TOLD = 160
 
@@ -88,6 +94,7 @@ class Definition:
         derived: keys and their expressions, each of which may use those before.
         seeds: runs of each point, with seeds that count up from the scenario's.
         plots: the figures to draw at its end, by file name; they decide on no run.
+        changes: the changes that the base has had, as of ``--set``, of which the file knows nothing.
     """
 
     name: str
@@ -97,6 +104,7 @@ class Definition:
     derived: tuple[tuple[str, str], ...] = ()
     seeds: int = 1
     plots: Mapping[str, Plot] = field(default_factory=dict, compare=False)
+    changes: Sequence[str] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         """The number of runs."""
@@ -163,7 +171,7 @@ class Definition:
                 if not key.startswith(VARIABLE):
                     put(data, key, value)
             except Refused as refused:
-                raise ScenarioError(self.place(point), key, refused.found, refused.accepted) from None
+                raise self._refused(point, refused, key) from None
 
     def _read(self, key: str, data: Plain, values: Mapping[str, Any]) -> Any:
         """The value of a key or variable of an expression."""
@@ -189,8 +197,7 @@ class Definition:
             try:
                 put(data, key, copy.deepcopy(value))
             except Refused as refused:
-                where = refused.key or key
-                raise ScenarioError(self.place(point), where, refused.found, refused.accepted) from None
+                raise self._refused(point, refused, key) from None
         return data
 
     def place(self, point: Point) -> str:
@@ -203,7 +210,25 @@ class Definition:
         Raises:
             ScenarioError: names the point, the key, what was found and what would be accepted.
         """
-        return from_dict(self.data(point), where=self.place(point), name=self.name)
+        with self.told_of(point):
+            return from_dict(self.data(point), where=self.where, name=self.name)
+
+    @contextmanager
+    def told_of(self, point: Point) -> Iterator[None]:
+        """Says of errors raised inside which point they are of, and where the file has the key or its axis."""
+        try:
+            yield
+        except ScenarioError as error:
+            raise self._refused(point, error) from None
+
+    def _refused(self, point: Point, error: Refused | ScenarioError, axis: str = "") -> ScenarioError:
+        """The error of a point, at ``axis`` or the axis that has its key, if there is one."""
+        axis = axis or next((key for key in point.values if meet(key, error.key)), "")
+        at = _core.placed(self.where, axis, SECTIONS)[1] if axis else getattr(error, "at", None)
+        if not axis and any(meet(change.partition("=")[0], error.key) for change in self.changes):
+            at = None
+        told = str(point) if point.values else ""
+        return ScenarioError(self.where, error.key or axis, error.found, error.accepted, at, point=told, sections=())
 
     @cached_property
     def _common(self) -> str:

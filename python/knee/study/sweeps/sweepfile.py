@@ -46,7 +46,7 @@ from knee.study.requests import Sweep, SweepKeys
 from knee.study.sections import asked
 from knee.study.shipped import SWEEPS
 from knee.study.sweeps import plots
-from knee.study.sweeps.definition import VARIABLE, Definition, Group
+from knee.study.sweeps.definition import SECTIONS, VARIABLE, Definition, Group
 from knee.study.sweeps.values import Sampled, check_once, split, texts, values
 from knee.system.requests import defaults
 
@@ -112,7 +112,9 @@ def read(
     base = base_of(data, changes, where, name)
     if vary:
         table["derive"] |= _varied(base, table)
-    definition = dataclasses.replace(_defined(base, table, where, name), plots=figures)
+    # Where options change the file's tables, it does not say whose the key is.
+    sections = SECTIONS if not over and not given else ()
+    definition = dataclasses.replace(_defined(base, table, where, name, sections), plots=figures, changes=changes)
     with scenario_errors(where):
         plots.check(definition)
     return definition
@@ -238,10 +240,10 @@ def derived_of(derive: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     return derived
 
 
-def _defined(base: Plain, options: Plain, where: str, name: str) -> Definition:
+def _defined(base: Plain, options: Plain, where: str, name: str, sections: tuple[str, ...]) -> Definition:
     axes: dict[str, list[Any]] = {}
     sampled: dict[str, Sampled] = {}
-    with scenario_errors(where):
+    with scenario_errors(where, sections):
         for key, given in options["over"].items():
             found = given if isinstance(given, Sampled) else values(key, given)
             if isinstance(found, Sampled):
@@ -397,8 +399,10 @@ def check(
     needs: list[tuple[int, int, Scenario]] = []
     packets: dict[int, float] = {}
     for run in runs:
-        scenario = definition.scenario(definition.point(run))
-        grounds.find(ground or scenario.run.ground).refuse(scenario, definition.where)
+        point = definition.point(run)
+        scenario = definition.scenario(point)
+        with definition.told_of(point):
+            grounds.find(ground or scenario.run.ground).refuse(scenario, definition.where)
         packets[run] = estimated_packets(scenario)
         # A copy, without the specification, which may have long traces.
         heapq.heappush(needs, (memory.needed(scenario), run, scenario.model_copy()))
