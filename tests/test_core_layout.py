@@ -14,7 +14,7 @@ from knee import _core
 from knee.figures import rows
 from knee.scenario import Core, from_dict
 from knee.scenario.model import Quic, Tcp
-from knee.scenario.spec import spec
+from knee.scenario.spec import _OF_OWN, spec
 
 CRATES = Path(__file__).parents[1] / "crates"
 SOURCES = [CRATES / "knee-net" / "src" / "output.rs", CRATES / "knee-traffic" / "src" / "completion.rs"]
@@ -88,10 +88,11 @@ OTHERS = {
 }
 
 
-#: The same of QUIC: a large window, losses, and datagrams that wait.
+#: The same of QUIC: a large window, losses, datagrams that wait, and a first packet that is lost.
 OVER_QUIC: dict[str, Any] = {
-    "duration": "600 ms",
-    "link": {"rate": "20 Mbit/s", "limit": "60 packets"},
+    "duration": "2 s",
+    "link": {"rate": "20 Mbit/s", "limit": "60 packets", "loss": 1.0},
+    "changes": [{"at": "50 ms", "link": "bottleneck", "loss": 0.0}],
     "flows": [
         {"cc": "quinn:cubic", "rtt": "40 ms", "transport": "quic"},
         {"cc": "reno", "rtt": "40 ms", "transport": "quic"},
@@ -106,6 +107,10 @@ OVER_QUIC: dict[str, Any] = {
 OTHERS_OF_QUIC = {
     "endpoints": "knee",
     "certificate": 5_000,
+    "initial_window": 20,
+    "initial_rtt": 100_000_000,
+    "packet_threshold": 10,
+    "pacing": False,
     "receive_window": 20_000,
     "stream_receive_window": 20_000,
     "initial_mtu": 1300,
@@ -126,7 +131,7 @@ def test_the_core_has_the_defaults_of_scenario_files(table: Literal["tcp", "quic
     assert others.keys() == model.model_fields.keys()
     for key, field in model.model_fields.items():
         rest = {name: value for name, value in told[table].items() if name != key}
-        if key == "certificate":
+        if table == "quic" and key in _OF_OWN:
             rest["endpoints"] = "knee"
 
         def run(setting: Core, rest: Core = rest) -> tuple[str, dict[str, bytes]]:

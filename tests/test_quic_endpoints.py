@@ -113,6 +113,23 @@ def test_a_large_certificate_costs_a_round_trip(certificate: str, round_trips: i
     assert flow["completion_s"] * 1e3 == pytest.approx(100 * round_trips, abs=1)
 
 
+@pytest.mark.parametrize("cc", ["reno", "cubic", "vegas", "westwood", "bic", "veno"])
+def test_tcp_and_quic_differ_by_headers_alone_where_all_else_is_equal(cc: str) -> None:
+    """No loss, no reordering, a window that fills a third of the link, an ACK for every second packet, no pacing: the
+    same packets leave at the same times, but for sizes and the handshake's."""
+    link = {"rate": "1 Gbit/s", "limit": "10 MB"}
+    made = {"duration": "5 s", "warmup": "1 s", "link": link}
+    flow = {"cc": cc, "rtt": "40 ms"}
+    window = 60
+    quic = _OWN | {"pacing": False, "receive_window": f"{window * (1452 - 33)} B"}
+    tcp = quic_tcp.LIKE_QUIC | {"receive_window": f"{window * 1448} B"}
+    (own,) = knee.run(made | {"flows": [flow | {"transport": "quic"}], "quic": quic}).summary["flows"]
+    (other,) = knee.run(made | {"flows": [flow], "tcp": tcp}).summary["flows"]
+    packets = own["goodput_mbps"] / (1452 - 33), other["goodput_mbps"] / 1448
+    assert packets[0] == pytest.approx(packets[1], rel=0.005)
+    assert own["rtt_p50_ms"] == pytest.approx(other["rtt_p50_ms"], rel=0.005)
+
+
 @pytest.mark.parametrize("every", [1, 2, 10])
 def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
     """On the link back an ACK has 14 bytes of Ethernet, 28 of IP and UDP, 27 around its frame, and that has 6 to 13.
@@ -135,6 +152,8 @@ def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
         (_told({}, quic={"max_ack_delay": "525 ms"}), r"quic\.max_ack_delay: 525 ms .* at most 524 ms"),
         (_told({}, quic={"ack_eliciting_threshold": 10_000}), r"quic\.ack_eliciting_threshold: 10000 .* 9999"),
         (_told({"cc": "quinn:reno"}, quic={"certificate": "3 kB"}), r"quic\.certificate: no flow has knee's own"),
+        (_told({}, quic={"endpoints": "quinn", "pacing": False}), r"quic\.pacing: no flow has knee's own"),
+        (_told({}, quic={"packet_threshold": 2}), r"quic\.packet_threshold"),
         (_told({}, quic={"certificate": "40 kB"}), r"quic\.certificate"),
         (_told({}, quic={"receive_window": "3 GB"}), r"quic\.receive_window: 3 GB"),
         (_told({}, quic={"endpoints": "quiche"}), r'quic\.endpoints: "quiche" .*: quinn, knee'),

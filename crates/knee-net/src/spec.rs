@@ -98,8 +98,16 @@ impl Default for TcpSpec {
 pub struct QuicSpec {
     /// Endpoints of connections under knee's algorithms.
     pub endpoints: QuicEndpoints,
-    /// Bytes of the server's certificates, with knee's endpoints.
+    /// With knee's endpoints: bytes of the server's certificates.
     pub certificate: u64,
+    /// With knee's endpoints: packets of the initial window.
+    pub initial_window: u32,
+    /// With knee's endpoints: RTT before the first sample, ns.
+    pub initial_rtt: u64,
+    /// With knee's endpoints: packets by which a packet is reordered before it is lost.
+    pub packet_threshold: u32,
+    /// With knee's endpoints: whether packets are paced where the algorithm does not ask for it.
+    pub pacing: bool,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
@@ -121,6 +129,10 @@ impl Default for QuicSpec {
         Self {
             endpoints: QuicEndpoints::Quinn,
             certificate: 400,
+            initial_window: 10,
+            initial_rtt: 333_000_000,
+            packet_threshold: 3,
+            pacing: true,
             receive_window: None,
             stream_receive_window: None,
             initial_mtu: 1200,

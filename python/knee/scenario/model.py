@@ -6,7 +6,6 @@ says what it takes; error messages quote it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -350,6 +349,16 @@ class Quic(Table):
         "quinn", description='what is at the ends of flows under knee\'s algorithms: "quinn" or "knee"'
     )
     certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
+    initial_window: int = Field(10, ge=2, le=1000, description="a number of packets, 2 to 1000")
+    initial_rtt: SomeTime = Field(
+        333_000_000, ge=1_000, le=60 * 10**9, description='the RTT before the first sample, such as "100 ms"'
+    )
+    packet_threshold: int = Field(
+        3, ge=3, le=1_000_000, description="the packets by which a packet is reordered before it is lost, 3 to 1000000"
+    )
+    pacing: bool = Field(
+        True, description="whether packets are paced where the algorithm does not ask for it: true or false"
+    )
     receive_window: SomeBytes | None = Field(None, description='a size such as "768 KiB"; default: no limit')
     stream_receive_window: SomeBytes | None = Field(None, description='a size such as "1250 kB"; default: no limit')
     initial_mtu: Bytes = Field(1200, ge=1200, le=1472, description='"1200 B" to "1472 B" of UDP payload')

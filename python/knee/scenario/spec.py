@@ -215,6 +215,9 @@ _ALWAYS_ASKED = 25_000_000
 #: those that mean nothing to streams.
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
+#: Those of knee's own endpoints alone.
+_OF_OWN = ("certificate", "initial_window", "initial_rtt", "packet_threshold", "pacing")
+
 
 def _check_endpoints(scenario: Scenario) -> None:
     """Refuses settings of [tcp] and [quic] that no flow has, or that mean one transport where both are limited."""
@@ -242,9 +245,10 @@ def _check_endpoints(scenario: Scenario) -> None:
     own = [has_own_endpoints(scenario, flow) for flow in quic]
     if quic and all(own) and "initial_mtu" in given:
         raise Refused("packets of knee's endpoints have max_mtu from the start", "leave it out", key="quic.initial_mtu")
-    if quic and not any(own) and "certificate" in given:
-        found = "no flow has knee's own endpoints, and the certificate of others has few bytes"
-        raise Refused(found, 'expected endpoints = "knee", or no such key', key="quic.certificate")
+    of_own = next((key for key in given if key in _OF_OWN), None)
+    if quic and not any(own) and of_own is not None:
+        found = "no flow has knee's own endpoints, which alone have it"
+        raise Refused(found, 'expected endpoints = "knee", or no such key', key=f"quic.{of_own}")
     if any(own):
         _check_own_endpoints(scenario)
     for i, flow in enumerate(scenario.flows):

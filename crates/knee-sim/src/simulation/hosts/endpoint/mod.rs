@@ -81,10 +81,17 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
     let refused = |error| SpecError::Text { owner: "the endpoints of QUIC".into(), error };
     let window = spec.receive_window.into_iter().chain(spec.stream_receive_window).min();
     let settings = Settings::default();
+    let asked = spec.initial_window != settings.initial_window;
     let given = [
         ("datagram", Value::Count(spec.max_mtu.into())),
         ("certificate", Value::Count(spec.certificate)),
         ("datagram_buffer", Value::Bytes(Bytes(spec.datagram_buffer))),
+        ("initial_window", Value::Count(spec.initial_window.into())),
+        // A window that is asked for is not limited in bytes.
+        ("initial_bytes", Value::Count(if asked { 1_000_000_000 } else { settings.initial_bytes.into() })),
+        ("initial_rtt", Value::Time(Time::from_nanos(spec.initial_rtt))),
+        ("packet_threshold", Value::Count(spec.packet_threshold.into())),
+        ("pacing", Value::Bool(spec.pacing)),
         ("max_ack_delay", Value::Time(Time::from_nanos(spec.max_ack_delay))),
         ("ack_every", Value::Count(spec.ack_eliciting_threshold.saturating_add(1))),
         ("receive_window", Value::Bytes(window.map_or(settings.receive_window, Bytes))),
