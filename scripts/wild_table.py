@@ -18,7 +18,7 @@ import knee
 from knee.errors import InputError
 
 #: The algorithms, with their parameters, in the order of the columns.
-_PARTS = ("adapt", "routes", "compete")
+_PARTS = ("adapt", "routes", "compete", "one_way")
 _COLUMNS = ("cubic", "lola", "lola-wild", *(f"lola-wild {part}" for part in _PARTS))
 
 Flow = dict[str, Any]

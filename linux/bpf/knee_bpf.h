@@ -53,8 +53,14 @@ struct inet_connection_sock {
 	__u64 icsk_ca_priv[13];
 };
 
+struct tcp_options_received {
+	__u32 rcv_tsval;
+	__u16 saw_tstamp : 1;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_cnt;
 	__u32 snd_cwnd_clamp;

@@ -51,8 +51,7 @@ void BPF_PROG(lola_wild_init, struct sock *sk)
 
 	if (!w)
 		return;
-	/* A socket may be connected again after its end. */
-	__builtin_memset(w, 0, sizeof(*w));
+	/* All 0: a socket that is connected again has released the former one. */
 	knee_wild_init(w, tcp_sk(sk)->tcp_mstamp, tcp_sk(sk)->delivered);
 	/* Bursts would show as queueing delay. fq paces if it is the qdisc, otherwise TCP does. */
 	if (sk->sk_pacing_status == PACING_NONE)
@@ -71,9 +70,17 @@ SEC("struct_ops")
 void BPF_PROG(lola_wild_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct knee_lola_wild *w = state_of(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_wild_sample s = {
+		.now = tp->tcp_mstamp,
+		.rtt = sample->rtt_us,
+		.delivered = tp->delivered,
+		.tsval = tp->rx_opt.rcv_tsval,
+		.stamped = BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp),
+	};
 
 	if (w && sample->rtt_us >= 0)
-		knee_wild_sample(w, PARAMS, tcp_sk(sk)->tcp_mstamp, sample->rtt_us, tcp_sk(sk)->delivered);
+		knee_wild_sample(w, PARAMS, &s);
 }
 
 static inline void look(const struct tcp_sock *tp, struct knee_wild_ack *a)

@@ -9,11 +9,12 @@
  *   noise	RTT_now is the least RTT of a span that follows the path's own
  *		variation (knee_noise.h)
  *   routes	two reductions that change no delay: RTT_min is RTT_now
+ *   one way	the queue that ACKs meet is left out of the RTT (knee_reverse.h)
  *   compete	two reductions after which others keep a queue: CUBIC
  *		(knee_cubic_flow.h), until a probe drains the queue
  *
  * Units: us, windows in packets, ratios in 1/1024. The state has its own memory
- * (some 900 bytes), so that points in time have 64 bits and no fast path is
+ * (some 1000 bytes), so that points in time have 64 bits and no fast path is
  * needed: a socket's 104 bytes hold no more than LoLa's.
  *
  * Here alone: X(t) is that of knee_lola.h, CUBIC counts time in ms, and an
@@ -25,6 +26,7 @@
 #include "knee_cubic_flow.h"
 #include "knee_lola.h"
 #include "knee_noise.h"
+#include "knee_reverse.h"
 
 /* In the order of the registry's phases. */
 enum knee_wild_phase {
@@ -68,6 +70,7 @@ struct knee_lola_wild_params {
 	u32 adapt;	/* 0 or 1: the span follows the noise */
 	u32 routes;	/* 0 or 1: reset RTT_min */
 	u32 compete;	/* 0 or 1: compete as CUBIC */
+	u32 one_way;	/* 0 or 1: leave out the queue that ACKs meet */
 };
 
 /* The defaults; tests compare them with the registry. */
@@ -81,6 +84,7 @@ struct knee_lola_wild_params {
 	.adapt = 1,			\
 	.routes = 1,			\
 	.compete = 1,			\
+	.one_way = 1,			\
 }
 
 /* A reduction of the window whose effect is awaited. */
@@ -100,6 +104,8 @@ struct knee_lola_wild {
 	struct knee_cubic_flow cubic;
 	struct knee_cubic_flow competed;	/* at the end of competition */
 	struct knee_wild_drain drain;
+	struct knee_reverse reverse;
+	struct knee_window acks;	/* the ACKs' queue over the longest span */
 	u64 competed_end;	/* when that was; 0: it has not been */
 	u64 since;	/* when the phase began */
 	u64 settled;	/* then Q_delay shows the last reduction */
@@ -107,13 +113,15 @@ struct knee_lola_wild {
 	u64 lost_at;
 	u64 adjusted;	/* then Q_data shows the last increase */
 	u64 probed;	/* when the last probe began */
-	u64 rtt_mean;	/* 1/64 us, over some 64 samples; 0: none */
+	u64 rtt_mean;	/* 1/64 us, some 64 samples, with the ACKs' queue */
 	u64 rate_since;	/* begin of the round of the delivery rate */
 	u64 rate_turned;	/* begin of the span of rate_greatest[0] */
 	u64 rate_last;	/* packets per second in the last round */
 	u64 rate_greatest[2];	/* of this span and of the one before */
 	u32 rate_delivered;	/* packets delivered at rate_since */
 	u32 competed_cwnd;
+	u32 acks_queue;	/* in the last RTT, which the others are without */
+	u32 unused;
 	u32 rtt_now;	/* KNEE_NOISE_NONE: none yet */
 	u32 rtt_min;	/* the same */
 	u32 rtt_hold;	/* greatest rtt_now since the window is held */
@@ -167,7 +175,7 @@ static inline u64 knee_wild_feedback(const struct knee_lola_wild *w,
 {
 	u32 rtt = w->rtt_now == KNEE_NOISE_NONE ? 0 : w->rtt_now;
 
-	return (u64)rtt + knee_wild_span(w, p);
+	return (u64)rtt + w->acks_queue + knee_wild_span(w, p);
 }
 
 static inline u32 knee_wild_tolerance(const struct knee_lola_wild *w,
@@ -200,6 +208,7 @@ static inline void knee_wild_init(struct knee_lola_wild *w, u64 now,
 				  u32 delivered)
 {
 	knee_noise_init(&w->noise);
+	knee_window_reset(&w->acks);
 	knee_cubic_init(&w->cubic, now);
 	w->since = now;
 	w->settled = now;
@@ -232,25 +241,54 @@ static inline void knee_wild_rate(struct knee_lola_wild *w, u64 now, u32 rtt,
 	w->rate_greatest[0] = knee_max(w->rate_greatest[0], w->rate_last);
 }
 
-/* An RTT was measured; `delivered`: packets in all. */
+/* What a sample of the RTT comes with. */
+struct knee_wild_sample {
+	u64 now;
+	u32 rtt;
+	u32 delivered;	/* packets in all */
+	u32 tsval;	/* timestamp of the ACK, ms of the receiver's clock */
+	bool stamped;	/* it has one */
+};
+
+/*
+ * What of an RTT is a queue that ACKs meet: all that they wait where some of it
+ * stands, and nothing where their delay varies, as over Wi-Fi, since that is
+ * noise.
+ */
+static inline u32 knee_wild_acks_queue(struct knee_lola_wild *w,
+				       const struct knee_lola_wild_params *p,
+				       const struct knee_wild_sample *s,
+				       u32 rtt)
+{
+	u32 queue = 0;
+
+	if (s->stamped && READ_ONCE(p->one_way))
+		queue = knee_reverse_queue(&w->reverse, s->now, rtt, s->tsval);
+	knee_window_add(&w->acks, s->now, queue,
+			knee_noise_longest(READ_ONCE(p->t_measure)));
+	return w->acks.least > 2ull * READ_ONCE(p->q_low) ? queue : 0;
+}
+
 static inline void knee_wild_sample(struct knee_lola_wild *w,
 				    const struct knee_lola_wild_params *p,
-				    u64 now, u32 rtt, u32 delivered)
+				    const struct knee_wild_sample *s)
 {
 	u64 q_low = READ_ONCE(p->q_low);
 	u32 first = READ_ONCE(p->adapt) ? knee_div32(q_low * 4, 5) :
 					  KNEE_U32_MAX;
 	u32 quiet = knee_div32(q_low * 3, 5);
-	u64 place;
+	u32 whole = knee_max(s->rtt, 1), rtt;
+	u64 now = s->now, place;
 
-	rtt = knee_max(rtt, 1);
-	knee_cubic_sample(&w->cubic, now, rtt);
-	knee_wild_rate(w, now, rtt, delivered);
+	knee_cubic_sample(&w->cubic, now, whole);
+	knee_wild_rate(w, now, whole, s->delivered);
+	w->acks_queue = knee_wild_acks_queue(w, p, s, whole);
+	rtt = knee_max(knee_sub(whole, w->acks_queue), 1);
 	w->rtt_now = knee_noise_update(&w->noise, now, rtt,
 				       READ_ONCE(p->t_measure), first, quiet);
 	w->rtt_min = knee_min(w->rtt_min, w->rtt_now);
-	w->rtt_mean = w->rtt_mean ? w->rtt_mean - w->rtt_mean / 64 + rtt :
-				    (u64)rtt * 64;
+	w->rtt_mean = w->rtt_mean ? w->rtt_mean - w->rtt_mean / 64 + whole :
+				    (u64)whole * 64;
 	if (w->phase == KNEE_WILD_SLOW_START) {
 		place = w->recent_count % KNEE_WILD_RECENT;
 		w->recent[place] = rtt;
@@ -372,6 +410,29 @@ static inline void knee_wild_hears(struct knee_lola_wild *w)
 	w->silent_rtt = 0;
 }
 
+/* Packets that this many microseconds carry at the greatest rate. */
+static inline u32 knee_wild_carried(const struct knee_lola_wild *w, u64 us)
+{
+	u64 rate = knee_max(w->rate_greatest[0], w->rate_greatest[1]);
+
+	/* Both have at most 32 bits. */
+	rate = knee_min(rate, KNEE_U32_MAX) * knee_min(us, KNEE_U32_MAX);
+	return knee_min(knee_div(rate, 1000000), KNEE_U32_MAX);
+}
+
+/*
+ * Where the ACKs' queue has made the path longer, slow start leads to what the
+ * greatest rate needs there.
+ */
+static inline void knee_wild_follow_acks(const struct knee_lola_wild *w,
+					 struct knee_wild_ack *a)
+{
+	u32 needed = knee_wild_carried(w, (u64)w->rtt_min + w->acks_queue);
+
+	if (w->acks_queue && needed > (u64)a->cwnd + a->cwnd / 4)
+		a->ssthresh = needed;
+}
+
 /*
  * Takes the RTT for that of a path without a queue. Slow start leads to what
  * the greatest rate needs there.
@@ -379,15 +440,10 @@ static inline void knee_wild_hears(struct knee_lola_wild *w)
 static inline void knee_wild_follow_route(struct knee_lola_wild *w,
 					  struct knee_wild_ack *a)
 {
-	u64 rate = knee_max(w->rate_greatest[0], w->rate_greatest[1]);
-	u64 carried;
-
 	w->kept = 0;
 	knee_wild_hears(w);
 	w->rtt_min = w->rtt_now;
-	carried = knee_div(knee_min(rate, KNEE_U32_MAX) * w->rtt_min, 1000000);
-	carried = knee_min(carried, KNEE_U32_MAX);
-	a->ssthresh = knee_max(carried, a->cwnd);
+	a->ssthresh = knee_max(knee_wild_carried(w, w->rtt_min), a->cwnd);
 	a->cwnd = knee_max(a->cwnd, knee_min(w->drain.before, a->ssthresh));
 	knee_wild_enter(w, KNEE_WILD_CUBIC_INCREASE, a->now);
 }
@@ -524,11 +580,14 @@ knee_wild_cubic_increase(struct knee_lola_wild *w,
 			 struct knee_wild_ack *a)
 {
 	if (a->now < w->settled || w->rtt_now == KNEE_NOISE_NONE ||
-	    knee_wild_q_delay(w) <= READ_ONCE(p->q_low))
+	    knee_wild_q_delay(w) <= READ_ONCE(p->q_low)) {
+		if (a->now >= w->settled)
+			knee_wild_follow_acks(w, a);
 		knee_wild_grow(w, a);
-	else if (!w->drain.pending)
+	} else if (!w->drain.pending) {
 		/* A second decrease would hide what the first one did. */
 		knee_wild_enter(w, KNEE_WILD_FAIR_FLOW_BALANCING, a->now);
+	}
 }
 
 /* Fig. 2. */

@@ -36,31 +36,38 @@ struct knee_blocks {
 	u32 differences[KNEE_NOISE_KEPT];	/* a ring */
 };
 
-struct knee_noise {
-	u64 end;	/* when the current slot of the filter ends */
+/* The least value of a sliding span. All 0: none yet. */
+struct knee_window {
+	u64 end;	/* when the current slot ends */
 	u32 slot;	/* the current one */
 	u32 least;	/* of all slots */
 	u32 minima[KNEE_NOISE_SLOTS + 1];	/* a ring */
+	u32 unused;
+};
+
+struct knee_noise {
+	struct knee_window window;
 	u32 chosen;	/* the span in use */
+	u32 unused;
 	struct knee_blocks blocks[KNEE_NOISE_SPANS];
 };
 
-static inline void knee_noise_forget(struct knee_noise *n)
+static inline void knee_window_reset(struct knee_window *w)
 {
 	int i;
 
-	n->end = 0;
-	n->slot = 0;
-	n->least = KNEE_NOISE_NONE;
+	w->end = 0;
+	w->slot = 0;
+	w->least = KNEE_NOISE_NONE;
 	for (i = 0; i <= KNEE_NOISE_SLOTS; i++)
-		n->minima[i] = KNEE_NOISE_NONE;
+		w->minima[i] = KNEE_NOISE_NONE;
 }
 
 static inline void knee_noise_init(struct knee_noise *n)
 {
 	int i, j;
 
-	knee_noise_forget(n);
+	knee_window_reset(&n->window);
 	n->chosen = 0;
 	for (i = 0; i < KNEE_NOISE_SPANS; i++) {
 		struct knee_blocks *b = &n->blocks[i];
@@ -153,16 +160,16 @@ KNEE_APART knee_blocks_update(struct knee_blocks *b KNEE_NONNULL, u64 now,
 	return 1;
 }
 
-/* Goes on to the filter's slot of `now`; span in us. */
-KNEE_APART knee_noise_advance(struct knee_noise *n KNEE_NONNULL, u64 now,
-			      u32 span)
+/* Goes on to the slot of `now`; span in us. */
+KNEE_APART knee_window_advance(struct knee_window *w KNEE_NONNULL, u64 now,
+			       u32 span)
 {
 	u64 length = knee_max(((u64)span + KNEE_NOISE_SLOTS - 1) /
 				      KNEE_NOISE_SLOTS, 1);
-	u64 passed = 1 + knee_div(now - n->end, length);
+	u64 passed = 1 + knee_div(now - w->end, length);
 	u32 least = KNEE_NOISE_NONE;
 	/* A local: the verifier of Linux 6.12 forgets bounds of memory. */
-	u64 slot = n->slot;
+	u64 slot = w->slot;
 	u32 i;
 
 	for (i = 0; i <= KNEE_NOISE_SLOTS; i++) {
@@ -171,36 +178,41 @@ KNEE_APART knee_noise_advance(struct knee_noise *n KNEE_NONNULL, u64 now,
 			knee_one_register(slot);
 			if (slot > KNEE_NOISE_SLOTS)
 				slot = 0;
-			n->minima[slot] = KNEE_NOISE_NONE;
+			w->minima[slot] = KNEE_NOISE_NONE;
 		}
 	}
-	n->slot = slot;
+	w->slot = slot;
 	for (i = 0; i <= KNEE_NOISE_SLOTS; i++)
-		least = knee_min(least, n->minima[i]);
-	n->least = least;
-	n->end += passed * length;
+		least = knee_min(least, w->minima[i]);
+	w->least = least;
+	w->end += passed * length;
 	return 0;
 }
 
-static inline void knee_noise_add(struct knee_noise *n, u64 now, u32 rtt,
-				  u32 span)
+static inline void knee_window_add(struct knee_window *w, u64 now, u32 value,
+				   u32 span)
 {
 	u64 slot;
 
-	if (now >= n->end)
-		knee_noise_advance(n, now, span);
-	slot = n->slot;
+	if (now >= w->end)
+		knee_window_advance(w, now, span);
+	slot = w->slot;
 	/* The comparison tells the BPF verifier what it cannot see. */
 	knee_one_register(slot);
-	if (slot <= KNEE_NOISE_SLOTS && rtt < n->minima[slot])
-		n->minima[slot] = rtt;
-	n->least = knee_min(n->least, rtt);
+	if (slot <= KNEE_NOISE_SLOTS && value < w->minima[slot])
+		w->minima[slot] = value;
+	w->least = knee_min(w->least, value);
 }
 
 /* The span in use. */
 static inline u32 knee_noise_span(const struct knee_noise *n, u32 shortest)
 {
 	return knee_min((u64)shortest << (n->chosen & 7), KNEE_U32_MAX);
+}
+
+static inline u32 knee_noise_longest(u32 shortest)
+{
+	return knee_min((u64)shortest << (KNEE_NOISE_SPANS - 1), KNEE_U32_MAX);
 }
 
 /* The noise of the span in use. */
@@ -226,13 +238,13 @@ KNEE_APART knee_noise_choose(struct knee_noise *n KNEE_NONNULL, u64 now,
 	if (chosen == n->chosen)
 		return 0;
 	n->chosen = chosen;
-	knee_noise_forget(n);
+	knee_window_reset(&n->window);
 	knee_one_register(chosen);
 	if (chosen >= KNEE_NOISE_SPANS)
 		return 0;
 	b = &n->blocks[chosen];
-	knee_noise_add(n, now, knee_min(b->last, b->min),
-		       knee_noise_span(n, shortest));
+	knee_window_add(&n->window, now, knee_min(b->last, b->min),
+			knee_noise_span(n, shortest));
 	return 0;
 }
 
@@ -251,8 +263,8 @@ static inline u32 knee_noise_update(struct knee_noise *n, u64 now, u32 rtt,
 						     KNEE_U32_MAX));
 	if (ended)
 		knee_noise_choose(n, now, shortest, first, quiet);
-	knee_noise_add(n, now, rtt, knee_noise_span(n, shortest));
-	return n->least;
+	knee_window_add(&n->window, now, rtt, knee_noise_span(n, shortest));
+	return n->window.least;
 }
 
 #endif

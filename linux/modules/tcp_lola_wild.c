@@ -39,6 +39,8 @@ KNEE_PARAM(wild_params, routes, 0, 1,
 	   "reset RTT_min when reductions change no delay");
 KNEE_PARAM(wild_params, compete, 0, 1,
 	   "compete as CUBIC where others keep a queue");
+KNEE_PARAM(wild_params, one_way, 0, 1,
+	   "leave the queue that ACKs meet out of the RTT, by timestamps");
 
 struct wild_ca {
 	struct knee_lola_wild *state;	/* NULL: no memory, the flow is Reno */
@@ -74,10 +76,17 @@ static void wild_release(struct sock *sk)
 static void wild_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct knee_lola_wild *w = wild_state(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct knee_wild_sample s = {
+		.now = tp->tcp_mstamp,
+		.rtt = sample->rtt_us,
+		.delivered = tp->delivered,
+		.tsval = tp->rx_opt.rcv_tsval,
+		.stamped = tp->rx_opt.saw_tstamp,
+	};
 
 	if (w && sample->rtt_us >= 0)
-		knee_wild_sample(w, &wild_params, tcp_sk(sk)->tcp_mstamp,
-				 sample->rtt_us, tcp_sk(sk)->delivered);
+		knee_wild_sample(w, &wild_params, &s);
 }
 
 static struct knee_wild_ack wild_event(struct sock *sk)

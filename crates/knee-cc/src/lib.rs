@@ -59,6 +59,7 @@ mod yeah;
 pub use entry::{Ecn, Entry, Family, Make, Needs};
 pub use registry::{add, find, registry};
 
+use knee_core::convert::{low_u16, low_u32};
 use knee_core::packet::MSS;
 use knee_core::{Rate, Rng, Time};
 
@@ -160,6 +161,9 @@ pub struct View {
     pub ca: CaState,
     /// Payload of a full packet in bytes, at least 1 (Linux's `mss_cache`). QUIC's grows when the path's MTU is found.
     pub mss: u32,
+    /// Lower half of the TSval of the last ACK (RFC 7323, 3; Linux's `rx_opt.rcv_tsval`), for [`View::tsval`]; `None`
+    /// over QUIC, which has no timestamps.
+    pub tsval_half: Option<u16>,
 }
 
 impl View {
@@ -178,7 +182,17 @@ impl View {
         paced_until: Time::ZERO,
         ca: CaState::Open,
         mss: MSS as u32,
+        tsval_half: None,
     };
+
+    /// The receiver's clock in whole milliseconds, modulo 2^32, when the last ACK left. Its offset from the sender's is
+    /// unknown: differences of these times count. `now` less this is the delay of the ACKs' way, and that changes by
+    /// what is queued there, and by what the clocks drift apart.
+    pub fn tsval(&self) -> Option<u32> {
+        // Both clocks are the simulator's, and no ACK is on its way for 65 s.
+        let latest = low_u32(self.now.as_millis()).wrapping_add(1);
+        self.tsval_half.map(|half| latest.wrapping_sub(low_u16(latest.into()).wrapping_sub(half).into()))
+    }
 }
 
 /// A sample of the delivery rate, taken per ACK (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation, and

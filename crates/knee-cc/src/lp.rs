@@ -24,10 +24,10 @@
 //! `paper` is the published algorithm: the delay is free of offset, `d_min` and `d_max` are those of the connection,
 //! learnt in the first slow start and used after the first loss.
 //!
-//! Departures: the simulator's ACKs carry no timestamps, so the RTT sample serves as one-way delay. The constant delay
-//! of the reverse path is an offset like any other; a queue there counts as one on the forward path. In the paper's
-//! form, early congestion counts once per smoothed RTT, the time that a reduction takes to show; the paper does not say
-//! how often to test for it.
+//! Departures: the RTT sample serves as one-way delay, though ACKs have timestamps ([`crate::View::tsval`]). The
+//! constant delay of the reverse path is an offset like any other; a queue there counts as one on the forward path. In
+//! the paper's form, early congestion counts once per smoothed RTT, the time that a reduction takes to show; the paper
+//! does not say how often to test for it.
 
 use crate::entry::{Entry, Family};
 use crate::increase::{CONGESTION_AVOIDANCE, SLOW_START};

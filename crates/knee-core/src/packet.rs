@@ -51,6 +51,8 @@ pub enum Payload {
         next: Seq,
         /// TSecr of the timestamp option: a TSval.
         tsecr: u32,
+        /// The lower half of its own TSval: it is not on its way for 65 s.
+        tsval: u16,
     },
     /// An ACK of TCP with SACK blocks, which the ends of the flow keep.
     Sack {

@@ -109,7 +109,8 @@ calls! {
     fn noise_level = check_noise_level(n: &Noise) -> u32;
     fn wild_init = check_wild_init(w: &mut LolaWild, now: u64, delivered: u32);
     fn wild_phase = check_wild_phase(w: &LolaWild) -> u8;
-    fn wild_sample = check_wild_sample(w: &mut LolaWild, p: &LolaWildParams, now: u64, rtt: u32, delivered: u32);
+    fn reverse_queue = check_reverse_queue(r: &mut Reverse, now: u64, rtt: u32, tsval: u32) -> u32;
+    fn wild_sample = check_wild_sample(w: &mut LolaWild, p: &LolaWildParams, s: &WildSample);
     fn wild_on_ack = check_wild_on_ack(w: &mut LolaWild, p: &LolaWildParams, a: &mut WildAck);
     fn wild_on_loss = check_wild_on_loss(w: &mut LolaWild, p: &LolaWildParams, now: u64, cwnd: u32) -> u32;
     fn wild_on_reduced = check_wild_on_reduced(w: &mut LolaWild, p: &LolaWildParams, a: &mut WildAck);

@@ -5,8 +5,9 @@ opaque! {
     Filter = knee_filter: 6;
     Lola = knee_lola: 13;
     Daimd = knee_daimd: 11;
-    Noise = knee_noise: 71;
-    LolaWild = knee_lola_wild: 117;
+    Noise = knee_noise: 72;
+    Reverse = knee_reverse: 5;
+    LolaWild = knee_lola_wild: 135;
 }
 
 mirrors! {
@@ -43,6 +44,14 @@ mirrors! {
         adapt: u32,
         routes: u32,
         compete: u32,
+        one_way: u32,
+    }
+    WildSample = knee_wild_sample {
+        now: u64,
+        rtt: u32,
+        delivered: u32,
+        tsval: u32,
+        stamped: bool,
     }
     WildAck = knee_wild_ack {
         now: u64,

@@ -49,9 +49,9 @@ FUNCTION(u32, noise_span, (const struct knee_noise *n, u32 shortest), (n, shorte
 FUNCTION(u32, noise_level, (const struct knee_noise *n), (n))
 FUNCTION(void, wild_init, (struct knee_lola_wild *w, u64 now, u32 delivered), (w, now, delivered))
 SHIM(u8, wild_phase, , (const struct knee_lola_wild *w), (w->phase))
+FUNCTION(u32, reverse_queue, (struct knee_reverse *r, u64 now, u32 rtt, u32 tsval), (r, now, rtt, tsval))
 FUNCTION(void, wild_sample,
-     (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, u64 now, u32 rtt, u32 delivered),
-     (w, p, now, rtt, delivered))
+     (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, const struct knee_wild_sample *s), (w, p, s))
 FUNCTION(void, wild_on_ack,
      (struct knee_lola_wild *w, const struct knee_lola_wild_params *p, struct knee_wild_ack *a), (w, p, a))
 FUNCTION(u32, wild_on_loss,

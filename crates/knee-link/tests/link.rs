@@ -71,7 +71,7 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
 fn queueing_delays_add_up_whatever_a_packet_carries() {
     let (mut link, mut out) = (link(Server::wire(RATE)), Vec::new());
     let before = Packet::queued_units(MS * 5);
-    for payload in [Payload::segment(7), Payload::Stored(7), Payload::Ack { next: Seq::new(7), tsecr: 7 }] {
+    for payload in [Payload::segment(7), Payload::Stored(7), Payload::Ack { next: Seq::new(7), tsecr: 7, tsval: 7 }] {
         let first = Packet { payload, queued: before, size: 1500, ..Packet::default() };
         link.arrive(&Burst { first, count: 1 }, Time::ZERO);
     }

@@ -14,7 +14,7 @@ pub use disorder::{Blocks, Disorder, Range};
 pub use misbehaviour::{ENTRIES, Entry, Misbehaviour, find};
 
 use crate::ecn::{Ecn, FIRST_COUNT, Feedback};
-use crate::sender::AckInfo;
+use crate::sender::{AckInfo, Sender};
 use crate::timer::{Clock, Timer};
 use knee_core::cache::fetch;
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
@@ -58,8 +58,8 @@ pub struct Reply {
 
 impl Reply {
     /// The packet of flow `flow` that carries it.
-    pub const fn packet(&self, flow: u32, now: Time) -> Packet {
-        let payload = Payload::Ack { next: Seq::new(self.seq), tsecr: self.tsecr };
+    pub fn packet(&self, flow: u32, now: Time) -> Packet {
+        let payload = Payload::Ack { next: Seq::new(self.seq), tsecr: self.tsecr, tsval: Sender::half_tsval(now) };
         Packet { at: now, payload, flow, queued: 0, size: ACK_SIZE, flags: self.flags, hop: 0 }
     }
 }
@@ -73,6 +73,8 @@ pub struct FullReply {
     pub part: u16,
     /// SACK blocks.
     pub blocks: Blocks,
+    /// The lower half of its TSval; set as it leaves.
+    pub tsval: u16,
 }
 
 impl FullReply {
@@ -94,7 +96,8 @@ impl FullReply {
     /// The ACK's fields as the sender reads them.
     pub fn info(&self) -> AckInfo<'_> {
         let Reply { seq, tsecr, flags } = self.reply;
-        AckInfo { seq, part: self.part, blocks: self.blocks.as_slice(), dsack: self.blocks.dsack(), tsecr, flags }
+        let (blocks, dsack) = (self.blocks.as_slice(), self.blocks.dsack());
+        AckInfo { seq, part: self.part, blocks, dsack, tsecr, tsval: self.tsval, flags }
     }
 }
 
@@ -551,7 +554,7 @@ impl Receiver {
     /// Sends the ACK that leaves now with its SACK blocks, or what goes in its place where it misbehaves.
     pub fn answer(&mut self, reply: Reply, mut send: impl FnMut(FullReply)) {
         let blocks = if self.has_blocks() { self.blocks() } else { Blocks::NONE };
-        let honest = FullReply { reply, part: 0, blocks };
+        let honest = FullReply { reply, part: 0, blocks, tsval: 0 };
         match self.disorder.as_mut().and_then(|disorder| disorder.misbehaviour.as_mut()) {
             Some(misbehaviour) => misbehaviour.answer(honest, send),
             None => send(honest),

@@ -5,6 +5,7 @@ use super::*;
 use crate::View;
 use crate::testing::{self, ack_of_nothing, after, change, congestion};
 use knee_core::Rng;
+use knee_core::convert::low_u16;
 use knee_kernel_check as c;
 
 /// Parameters with which both compute exactly: phi a power of two, times whole milliseconds, and slots of the filter
@@ -19,6 +20,7 @@ const EXACT: Params = Params {
     adapt: true,
     routes: true,
     compete: true,
+    one_way: true,
 };
 
 const fn encoded(params: &Params) -> c::LolaWildParams {
@@ -32,6 +34,7 @@ const fn encoded(params: &Params) -> c::LolaWildParams {
         adapt: params.adapt as u32,
         routes: params.routes as u32,
         compete: params.compete as u32,
+        one_way: params.one_way as u32,
     }
 }
 
@@ -73,6 +76,32 @@ fn the_filter_its_span_and_its_noise_are_the_same() {
     assert!(spans.iter().all(|count| *count > 10_000), "{spans:?}");
 }
 
+#[test]
+fn the_acks_queue_is_the_same() {
+    let rng = &mut Rng::stream(1, "reverse");
+    let mut found = 0;
+    for _ in 0..500 {
+        let (mut rust, mut theirs) = (Reverse::NEW, c::Reverse::default());
+        let (mut now, ppm) = (1_000_000 + rng.below(1 << 40), rng.below(400));
+        // Some clocks count ten milliseconds.
+        let tick = if rng.chance(0.1) { 10_000 } else { 1_000 };
+        let (mut there, mut back) = (0, 0);
+        let offset = rng.next_u64() as u32;
+        for _ in 0..2_000 {
+            now += rng.below(20_000);
+            there = if rng.chance(0.01) { 0 } else { there + rng.below(100) };
+            back = if rng.chance(0.01) { rng.below(200_000) } else { back };
+            let left = now - back;
+            let tsval = ((left + left / 1_000_000 * ppm) / tick) as u32;
+            let (tsval, rtt) = (tsval.wrapping_add(offset), 20_000 + there + back);
+            let queue = rust.queue(Time::from_micros(now), rtt, Some(tsval));
+            assert_eq!(u64::from(c::reverse_queue(&mut theirs, now, rtt as u32, tsval)), queue);
+            found += u32::from(queue > 0);
+        }
+    }
+    assert!(found > 100_000, "{found}");
+}
+
 /// A connection in both implementations.
 struct Twins {
     rust: Wild,
@@ -82,6 +111,8 @@ struct Twins {
     view: View,
     /// When the last ACK came.
     delivered: Time,
+    /// How long ACKs are on their way.
+    acks_delay: Time,
 }
 
 impl Twins {
@@ -97,6 +128,7 @@ impl Twins {
             control: Control::initial(10),
             view: View { now, ..testing::view() },
             delivered: now,
+            acks_delay: Time::ZERO,
         }
     }
 
@@ -133,12 +165,21 @@ impl Twins {
     /// An ACK of `delivered` packets; without `grows`, one in a recovery, which the kernel's `cong_avoid` does not see.
     fn ack(&mut self, rtt: Time, delivered: u32, limited: bool, grows: bool) {
         self.delivered = self.view.now;
+        let left = self.view.now.saturating_sub(self.acks_delay).as_millis() + 1;
+        self.view.tsval_half = Some(low_u16(left));
         self.view.delivered += u64::from(delivered);
         let (view, now) = (self.view, self.now_us());
         let ack =
             Ack { view: &view, rtt: Some(rtt), delivered, acked: delivered, cwnd_limited: limited, ..ack_of_nothing() };
         let mut mine = after(self.control, |control| self.rust.on_measure(&ack, control));
-        c::wild_sample(&mut self.kernel, &self.params, now, rtt.as_micros() as u32, view.delivered as u32);
+        let sample = c::WildSample {
+            now,
+            rtt: rtt.as_micros() as u32,
+            delivered: view.delivered as u32,
+            tsval: view.tsval().unwrap_or_default(),
+            stamped: view.tsval_half.is_some(),
+        };
+        c::wild_sample(&mut self.kernel, &self.params, &sample);
         if grows {
             let mut answer = self.asked(delivered, limited);
             c::wild_on_ack(&mut self.kernel, &self.params, &mut answer);
@@ -193,6 +234,8 @@ struct Path {
     others_grow: bool,
     jitter_ms: u64,
     slots: u64,
+    /// A queue of the ACKs' way.
+    acks_ms: u64,
 }
 
 impl Path {
@@ -200,7 +243,7 @@ impl Path {
     const BUFFER_MS: u64 = 150;
 
     fn new(rng: &mut Rng) -> Self {
-        Self { base_ms: 10 + rng.below(60), others: 0, others_grow: false, jitter_ms: 0, slots: 0 }
+        Self { base_ms: 10 + rng.below(60), others: 0, others_grow: false, jitter_ms: 0, slots: 0, acks_ms: 0 }
     }
 
     fn queue_ms(&self, cwnd: u32) -> u64 {
@@ -217,6 +260,8 @@ impl Path {
             4 => self.jitter_ms = 0,
             5 => self.slots = rng.below(60),
             6 => self.slots = 0,
+            7 => self.acks_ms = rng.below(300),
+            8 => self.acks_ms = 0,
             _ => {}
         }
         if self.others_grow && rng.chance(0.3) {
@@ -233,7 +278,7 @@ impl Path {
             slots => now.as_micros() / 1000 % slots,
         };
         let noise = if self.jitter_ms == 0 { 0 } else { rng.below(self.jitter_ms) };
-        Time::from_millis(self.base_ms + self.queue_ms(cwnd).min(Self::BUFFER_MS) + noise + slot)
+        Time::from_millis(self.base_ms + self.queue_ms(cwnd).min(Self::BUFFER_MS) + noise + slot + self.acks_ms)
     }
 }
 
@@ -268,6 +313,7 @@ fn courses(params: Params, runs: u32) -> [u32; 7] {
                     recovery = 1 + rng.below(20);
                 }
                 _ => {
+                    twins.acks_delay = Time::from_millis(path.base_ms / 2 + path.acks_ms);
                     let delivered = 1 + rng.below(u64::from(Path::RATE) * passed) as u32;
                     twins.ack(rtt, delivered, rng.chance(0.97), recovery == 0);
                     if recovery == 1 {
@@ -290,9 +336,12 @@ fn whole_connections_take_the_same_course_event_by_event() {
 
 #[test]
 fn without_a_part_they_take_the_same_course_too() {
-    for params in
-        [Params { adapt: false, ..EXACT }, Params { routes: false, ..EXACT }, Params { compete: false, ..EXACT }]
-    {
+    for params in [
+        Params { adapt: false, ..EXACT },
+        Params { routes: false, ..EXACT },
+        Params { compete: false, ..EXACT },
+        Params { one_way: false, ..EXACT },
+    ] {
         let seen = courses(params, 50);
         assert!(seen[..5].iter().all(|count| *count > 500), "{seen:?}");
         assert_eq!(seen[5..].iter().sum::<u32>() > 0, params.compete);

@@ -1,7 +1,7 @@
 //! LoLa for networks that others use too: on paths whose delay varies by itself or changes for good, and beside flows
 //! that fill the buffer.
 //!
-//! TCP LoLa ([`crate::lola`]) takes every delay above the least RTT for a queue, and gives way to it. Three parts are
+//! TCP LoLa ([`crate::lola`]) takes every delay above the least RTT for a queue, and gives way to it. Four parts are
 //! added, each decided by what the flow sees itself:
 //!
 //! - **Noise** ([`noise`]): the span of the minimum filter of the RTT is as long as the path's variation asks for.
@@ -12,6 +12,11 @@
 //!   that compete with nobody but one another see the same losses, drain together, and return to low delay. If that was
 //!   an error, the next reduction without effect ends it, and CUBIC goes on where it was.
 //!
+//! - **One way** ([`reverse`]): the queue that ACKs meet is not the flow's. It is left out of the RTT where TCP's
+//!   timestamps show that more than `2 q_low` of it stand for the longest span of the filter; delays of ACKs that vary,
+//!   as over Wi-Fi, are noise as before. As it makes the path longer, slow start leads to the window that the greatest
+//!   rate needs there.
+//!
 //! Slow start ends when the least of the last 16 RTTs is `2 q_low` above `RTT_min`, with a tailored decrease: a burst
 //! of its own is no queue. Cubic increase is that of CUBIC as in Linux, with its Reno-friendly region. Own queued
 //! data are those at the mean RTT, since the rate is the window over that. Rounds, hold and decrease are LoLa's.
@@ -20,9 +25,11 @@ mod drain;
 #[cfg(test)]
 mod kernel;
 mod noise;
+mod reverse;
 
 use crate::cubic::Cubic;
 use crate::entry::{Entry, Family, edges};
+use crate::filter::WindowedMin;
 use crate::lola::equations;
 use crate::{
     Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, View, increase,
@@ -31,6 +38,7 @@ use drain::{Drain, Effect};
 use knee_core::convert::{saturating_u32, saturating_u64, truncated};
 use knee_core::{Time, params};
 use noise::Filter;
+use reverse::Reverse;
 use std::ops::RangeInclusive;
 
 const PAPER: &str = "LoLa, Section V-A";
@@ -113,6 +121,8 @@ params! {
         routes: bool = true, from "ours";
         /// compete as CUBIC where others keep a queue
         compete: bool = true, from "ours";
+        /// leave a standing queue that ACKs meet out of the RTT, by TCP's timestamps
+        one_way: bool = true, from "RFC 6817, 2.1; ours";
     }
 }
 
@@ -210,8 +220,13 @@ struct Wild {
     rtt_min: u64,
     /// Greatest `rtt_now` since the window is held.
     rtt_hold: u64,
-    /// Mean RTT in 1/64 us, over about 64 samples.
+    /// Mean RTT in 1/64 us, over about 64 samples, with the ACKs' queue.
     rtt_mean: u64,
+    reverse: Reverse,
+    /// Least of the ACKs' queue over the filter's longest span.
+    acks: WindowedMin,
+    /// The ACKs' queue in the last RTT, us, which the others are without.
+    acks_queue: u64,
     start: Recent,
     /// True if slow start has ended since the start or a timeout.
     known: bool,
@@ -253,6 +268,9 @@ impl Wild {
             rtt_min: u64::MAX,
             rtt_hold: 0,
             rtt_mean: 0,
+            reverse: Reverse::NEW,
+            acks: WindowedMin::new(noise::longest(params.t_measure)),
+            acks_queue: 0,
             start: Recent::NONE,
             known: false,
             rate: Rate::new(init.now),
@@ -282,7 +300,22 @@ impl Wild {
     /// How long it takes until the RTT shows a change of the window.
     fn feedback_delay(&self) -> Time {
         let rtt = if self.rtt_now == u64::MAX { 0 } else { self.rtt_now };
-        Time::from_micros(rtt).saturating_add(self.filter.span())
+        Time::from_micros(rtt.saturating_add(self.acks_queue)).saturating_add(self.filter.span())
+    }
+
+    /// What of an RTT of `rtt` us is a queue that ACKs meet: all that they wait where some of it stands, and nothing
+    /// where their delay varies, as over Wi-Fi, since that is noise.
+    fn acks_queue(&mut self, now: Time, rtt: u64, tsval: Option<u32>) -> u64 {
+        let queue = self.reverse.queue(now, rtt, tsval);
+        if self.acks.update(now, queue) > 2 * self.q_low { queue } else { 0 }
+    }
+
+    /// Where the ACKs' queue has made the path longer, slow start leads to what the greatest rate needs there.
+    fn follow_acks(&self, control: &mut Control) {
+        let needed = self.rate.carried(self.rtt_min.saturating_add(self.acks_queue));
+        if self.acks_queue > 0 && needed > control.cwnd.saturating_add(control.cwnd / 4) {
+            control.ssthresh = needed;
+        }
     }
 
     fn tolerance(&self) -> u64 {
@@ -328,6 +361,9 @@ impl Wild {
     fn cubic_increase(&mut self, ack: &Ack, control: &mut Control) {
         let now = ack.view.now;
         if now < self.settled || self.rtt_now == u64::MAX || self.q_delay() <= self.q_low {
+            if now >= self.settled {
+                self.follow_acks(control);
+            }
             self.cubic.on_ack(ack, control);
         } else if self.drain.is_none() {
             // A second decrease would hide what the first one did.
@@ -492,10 +528,13 @@ impl CongestionControl for Wild {
         self.cubic.on_measure(ack, control);
         if let Some(rtt) = ack.rtt {
             self.rate.update(ack.view, rtt);
-            let rtt = rtt.as_micros().max(1);
+            let whole = rtt.as_micros().max(1);
+            let tsval = if self.params.one_way { ack.view.tsval() } else { None };
+            self.acks_queue = self.acks_queue(now, whole, tsval);
+            let rtt = whole.saturating_sub(self.acks_queue).max(1);
             self.rtt_now = self.filter.update(now, rtt);
             self.rtt_min = self.rtt_min.min(self.rtt_now);
-            self.rtt_mean = if self.rtt_mean == 0 { rtt * 64 } else { self.rtt_mean - self.rtt_mean / 64 + rtt };
+            self.rtt_mean = if self.rtt_mean == 0 { whole * 64 } else { self.rtt_mean - self.rtt_mean / 64 + whole };
             match self.phase {
                 Phase::SlowStart => self.start.update(rtt),
                 Phase::CwndHold => self.rtt_hold = self.rtt_hold.max(self.rtt_now),

@@ -14,6 +14,11 @@ const KEPT: usize = 16;
 /// With fewer nothing is known of a span.
 const ENOUGH: usize = 4;
 
+/// The longest span of a filter whose shortest is `shortest`.
+pub const fn longest(shortest: Time) -> Time {
+    Time::from_nanos(shortest.as_nanos().saturating_mul(1 << (SPANS - 1)))
+}
+
 /// The minima of a span's successive blocks, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Blocks {

@@ -24,7 +24,7 @@ fn covers(new: &Packet, old: &Packet) -> bool {
         return false;
     }
     match (new.payload, old.payload) {
-        (Payload::Ack { next, tsecr }, Payload::Ack { next: before, tsecr: echoed }) => {
+        (Payload::Ack { next, tsecr, .. }, Payload::Ack { next: before, tsecr: echoed, .. }) => {
             let ahead = next.ahead_of(before);
             0 < ahead && ahead < HALF && tsecr.wrapping_sub(echoed) < HALF
         }
@@ -73,7 +73,7 @@ mod tests {
     use knee_core::Seq;
 
     fn ack(next: u64) -> Packet {
-        let payload = Payload::Ack { next: Seq::new(next), tsecr: 5 };
+        let payload = Payload::Ack { next: Seq::new(next), tsecr: 5, tsval: 0 };
         Packet { flags: Packet::ACK, size: 52, payload, ..Packet::default() }
     }
 
@@ -106,7 +106,7 @@ mod tests {
         // Duplicates, ACKs of more, newer timestamps, handshakes, other connections and data.
         goes(&[ack(9), ack(9)], ack(9), None, None);
         goes(&[ack(10), ack(11)], ack(9), None, None);
-        let newer = Packet { payload: Payload::Ack { next: Seq::new(1), tsecr: 6 }, ..ack(1) };
+        let newer = Packet { payload: Payload::Ack { next: Seq::new(1), tsecr: 6, tsval: 0 }, ..ack(1) };
         goes(&[newer, newer], ack(9), None, None);
         let syn = Packet { flags: Packet::ACK | Packet::SYN, ..ack(1) };
         goes(&[syn, syn], ack(9), None, None);

@@ -231,7 +231,7 @@ fn the_shaper_counts_headers_and_cells() {
 }
 
 fn ack(flow: u32, next: u64) -> Packet {
-    let payload = Payload::Ack { next: Seq::new(next), tsecr: 0 };
+    let payload = Payload::Ack { next: Seq::new(next), tsecr: 0, tsval: 0 };
     Packet { flow, payload, size: 52, flags: Packet::ACK, ..FULL }
 }
 

@@ -12,7 +12,8 @@ use super::hosts::{At, End, Outbox, StateNote, event_of, timer_of};
 use super::model::Model;
 use crate::Tap;
 use knee_core::cache::{fetch, fetch_first};
-use knee_core::{Packet, Time};
+use knee_core::convert::low_u16;
+use knee_core::{Packet, Payload, Time};
 use knee_link::queue::Burst;
 use knee_net::driver::{Driver, Step, Upcoming};
 use knee_net::events::{Event, Events};
@@ -249,7 +250,9 @@ impl EventScheduler {
             self.taps.iter_mut().for_each(|tap| tap.carried(now, hosts.id(other), packet, &info));
         }
         let (hosts, at) = model.hosts_at(other);
-        hosts.pair(other).tcp().on_carried_ack(ack, at, &mut self.outbox);
+        let Payload::Data { tsval, .. } = packet.payload else { return };
+        let tsval = low_u16(tsval.into());
+        hosts.pair(other).tcp().on_carried_ack(ack, tsval, at, &mut self.outbox);
         self.send_and_arm(model, other, End::Sender);
         model.apps.note_progress(other, End::Sender, model.now, &mut model.hosts);
     }

@@ -581,9 +581,9 @@ impl Hosts {
     /// The ACK that a packet of TCP carries.
     pub(super) fn ack(&self, packet: &Packet) -> AckInfo<'_> {
         match packet.payload {
-            Payload::Ack { next, tsecr } => {
+            Payload::Ack { next, tsecr, tsval } => {
                 let seq = next.near(self.tcp_ends(packet.flow).sender.snd_una());
-                AckInfo::plain(seq, tsecr, packet.flags)
+                AckInfo::plain(seq, tsecr, packet.flags).stamped(tsval)
             }
             other => self.stores[self.group_of(packet.flow)].full_acks[other.key() as usize].info(),
         }

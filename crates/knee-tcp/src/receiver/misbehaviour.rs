@@ -159,7 +159,7 @@ impl Misbehaviour {
     /// Sends what goes in place of the ACK `honest`.
     pub(super) fn answer(&mut self, honest: FullReply, mut send: impl FnMut(FullReply)) {
         let next = honest.reply.seq;
-        let bare = |seq, part| FullReply { reply: Reply { seq, ..honest.reply }, part, blocks: Blocks::NONE };
+        let bare = |seq, part| FullReply { reply: Reply { seq, ..honest.reply }, part, blocks: Blocks::NONE, tsval: 0 };
         match self.kind {
             Kind::Division(Division { parts }) => {
                 for seq in self.claimed..next {
@@ -207,7 +207,7 @@ mod tests {
     fn ack(seq: u64) -> FullReply {
         let mut blocks = Blocks::NONE;
         blocks.push((seq + 1, seq + 2));
-        FullReply { reply: Reply { seq, tsecr: 1, flags: 0 }, part: 0, blocks }
+        FullReply { reply: Reply { seq, tsecr: 1, flags: 0 }, part: 0, blocks, tsval: 0 }
     }
 
     /// Segments and bytes that each ACK acknowledges in the answer to an honest ACK of `seq`, and true where it has

@@ -74,6 +74,7 @@ impl Sender {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK, and mostly a call of the fast path")]
     pub fn on_ack(&mut self, ack: &AckInfo, now: Time, config: &Config, out: &mut Vec<Outgoing>) -> Option<Time> {
+        self.view.tsval_half = Some(ack.tsval);
         if !self.takes_fast_path(ack) {
             self.ack_slow(ack, now, config, out)
         } else if self.needs.rate {

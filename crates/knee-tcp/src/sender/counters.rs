@@ -129,7 +129,7 @@ mod tests {
     use knee_core::Time;
 
     const fn ack(seq: u64, tsecr: u32) -> AckInfo<'static> {
-        AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags: 0 }
+        AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, tsval: 0, flags: 0 }
     }
 
     /// The timers of a sender that hears nothing fire up to its first retransmission timeout; gives its time.

@@ -151,7 +151,7 @@ mod tests {
     fn an_ack_of_new_data_in_order_takes_the_fast_path_and_no_other_does() {
         let config = config(false, 9, 1_000);
         let mut sender = sender("reno", None, false, &config);
-        let plain = AckInfo { seq: 4, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+        let plain = AckInfo { seq: 4, part: 0, blocks: &[], dsack: false, tsecr: 1, tsval: 0, flags: 0 };
         assert!(sender.takes_fast_path(&plain) && sender.takes_fast_path(&AckInfo { seq: 10, ..plain }));
         let others = [
             AckInfo { seq: 0, ..plain },
@@ -205,7 +205,7 @@ mod tests {
             for (segments, us) in acks {
                 now += Time::from_micros(us);
                 let seq = (fast.view.snd_una + segments).min(fast.view.snd_nxt);
-                let ack = AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+                let ack = AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr: 1, tsval: 0, flags: 0 };
                 if !fast.takes_fast_path(&ack) {
                     break;
                 }

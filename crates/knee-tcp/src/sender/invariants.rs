@@ -194,7 +194,7 @@ impl<'a> Bench<'a> {
     }
 
     fn ack(&mut self, seq: u64, blocks: &[(u64, u64)], dsack: bool, flags: u8, tsecr: u32) {
-        let info = AckInfo { seq, part: 0, blocks, dsack, tsecr, flags };
+        let info = AckInfo { seq, part: 0, blocks, dsack, tsecr, tsval: 0, flags };
         let (config, now) = (&self.config, self.now);
         let rtt = self.sender.on_ack(&info, now, config, &mut self.out);
         self.done(&Call::Ack(info), rtt);
@@ -365,7 +365,7 @@ mod tests {
         }
         // Its retransmission arrives: segments 1 and 2 leave again.
         now += Time::from_millis(20);
-        let ack = |seq, tsecr| AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, flags: 0 };
+        let ack = |seq, tsecr| AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr, tsval: 0, flags: 0 };
         sender.on_ack(&ack(1, Sender::tsval(now)), now, &config, &mut out);
         assert_eq!(sender.scoreboard(), (0, 9, 2));
         // Segment 1 arrived as it was sent at first: the reduction is undone, nothing counts as lost. By time (RACK),

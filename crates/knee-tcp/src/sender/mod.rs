@@ -147,6 +147,8 @@ pub struct AckInfo<'a> {
     pub dsack: bool,
     /// Echoed timestamp, ms.
     pub tsecr: u32,
+    /// The lower half of its own timestamp.
+    pub tsval: u16,
     /// Flags of its [`Packet`].
     pub flags: u8,
 }
@@ -154,7 +156,13 @@ pub struct AckInfo<'a> {
 impl AckInfo<'_> {
     /// One that acknowledges all segments before `seq`, and nothing beyond.
     pub const fn plain(seq: u64, tsecr: u32, flags: u8) -> Self {
-        Self { seq, part: 0, blocks: &[], dsack: false, tsecr, flags }
+        Self { seq, part: 0, blocks: &[], dsack: false, tsecr, tsval: 0, flags }
+    }
+
+    /// The same with this TSval, of which the lower half is known.
+    #[must_use]
+    pub const fn stamped(self, tsval: u16) -> Self {
+        Self { tsval, ..self }
     }
 
     /// ECN echo, where ACKs do not count marks.

@@ -121,7 +121,7 @@ mod tests {
         sender.control.restart_pacing = restart;
         let (now, mut out) = (Time::from_millis(40), Vec::new());
         sender.on_ack(
-            &AckInfo { seq: 2, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 },
+            &AckInfo { seq: 2, part: 0, blocks: &[], dsack: false, tsecr: 1, tsval: 0, flags: 0 },
             now,
             &config,
             &mut out,

@@ -188,7 +188,7 @@ mod tests {
             let mut out = Vec::new();
             sender.on_timer(now, &config, &mut out);
             assert_eq!(out, [Outgoing { start: 9, count: 1, retransmission: true }]);
-            let all = AckInfo { seq: 10, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+            let all = AckInfo { seq: 10, part: 0, blocks: &[], dsack: false, tsecr: 1, tsval: 0, flags: 0 };
             sender.on_ack(&all, now + Time::from_millis(1), &config, &mut Vec::new());
             assert!(sender.tlp.is_outstanding() && sender.packets_out() > 0);
             let second = AckInfo { blocks, dsack: !blocks.is_empty(), ..all };

@@ -154,7 +154,7 @@ mod tests {
         let config = config(false, 9, 1000);
         let mut sender = sender("reno", None, false, &config);
         for (i, block) in blocks.iter().enumerate() {
-            let info = AckInfo { seq: 0, part: 0, blocks: &[*block], dsack: false, tsecr: 1, flags: 0 };
+            let info = AckInfo { seq: 0, part: 0, blocks: &[*block], dsack: false, tsecr: 1, tsval: 0, flags: 0 };
             let now = Time::from_millis(40) + Time::from_micros(i as u64);
             sender.on_ack(&info, now, &config, &mut Vec::new());
         }
@@ -182,7 +182,8 @@ mod tests {
         let mut sender = after(&[(4, 5), (4, 6), (4, 7), (4, 8), (4, 9), (4, 10)]);
         let resent = (1..4).filter(|&seq| sender.rtx.flags(seq) & flags::EVER_RETRANSMITTED != 0).max().unwrap();
         let config = config(false, 9, 1000);
-        let info = AckInfo { seq: 0, part: 0, blocks: &[(resent, resent + 1)], dsack: false, tsecr: 100, flags: 0 };
+        let info =
+            AckInfo { seq: 0, part: 0, blocks: &[(resent, resent + 1)], dsack: false, tsecr: 100, tsval: 0, flags: 0 };
         sender.on_ack(&info, Time::from_millis(80), &config, &mut Vec::new());
         assert!(!sender.rack.reorder_seen);
     }

@@ -146,7 +146,7 @@ mod tests {
                 prop_assert_eq!(sender.new_bytes(), sizes.values().sum::<u64>());
                 if what == 2 {
                     acked = sender.snd_nxt();
-                    let ack = AckInfo { seq: acked, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+                    let ack = AckInfo { seq: acked, part: 0, blocks: &[], dsack: false, tsecr: 1, tsval: 0, flags: 0 };
                     sender.on_ack(&ack, now, &config, &mut out);
                     prop_assert_eq!(sender.acked_bytes(), sizes.range(..acked).map(|(_, size)| size).sum::<u64>());
                     for departure in out.drain(..) {
@@ -180,7 +180,7 @@ mod tests {
         };
         // An idle sender until the first ACK, which leaves none of it in flight marked.
         assert!(write(&mut sender, 4));
-        let ack = |seq| AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr: 1, flags: 0 };
+        let ack = |seq| AckInfo { seq, part: 0, blocks: &[], dsack: false, tsecr: 1, tsval: 0, flags: 0 };
         sender.on_ack(&ack(1), later, &config, &mut Vec::new());
         assert!(!sender.view.app_limited);
         // With room in the window until all in flight is delivered; not where the window is full, or data waits.

@@ -5,7 +5,7 @@ use super::rack::REORDER_PERSIST;
 use super::{Sender, flags};
 use knee_cc::{CaState, Undo};
 use knee_core::Time;
-use knee_core::convert::{low_u32, saturating_i64};
+use knee_core::convert::{low_u16, low_u32, saturating_i64};
 
 /// Evidence that the current reduction was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +140,11 @@ impl Sender {
     /// TSval of packets sent now: milliseconds, never 0.
     pub fn tsval(now: Time) -> u32 {
         low_u32(now.as_millis()).wrapping_add(1)
+    }
+
+    /// The lower half of it, which is all that ACKs have room for.
+    pub fn half_tsval(now: Time) -> u16 {
+        low_u16(Self::tsval(now).into())
     }
 
     pub(super) fn echoed_before(&self, stamp: u32) -> bool {

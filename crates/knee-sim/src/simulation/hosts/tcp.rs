@@ -68,9 +68,9 @@ impl Protocol for HostPair<'_, TcpEnds> {
         }
         let now = at.now;
         let rtt = match payload {
-            Payload::Ack { next, tsecr } => {
+            Payload::Ack { next, tsecr, tsval } => {
                 let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
-                let ack = AckInfo::plain(next.near(sender.snd_una()), tsecr, flags);
+                let ack = AckInfo::plain(next.near(sender.snd_una()), tsecr, flags).stamped(tsval);
                 sender.on_ack(&ack, now, &self.settings.sender_config, outgoing)
             }
             other => self.on_full_ack(other, now),
@@ -163,11 +163,12 @@ impl HostPair<'_, TcpEnds> {
     #[inline(never)]
     fn send_ack_disturbed(&mut self, reply: Reply, at: At<'_>, out: &mut impl Outbox) {
         let full_acks = &mut self.stores.full_acks;
-        self.ends.receiver.answer(reply, |ack| {
+        self.ends.receiver.answer(reply, |mut ack| {
             let mut packet = ack.reply.packet(self.i, at.now);
             if !ack.is_bare() {
                 packet.size += ack.blocks.option_size();
                 let (next, sacked) = (Seq::new(ack.reply.seq), ack.sacked());
+                ack.tsval = Sender::half_tsval(at.now);
                 packet.payload = Payload::Sack { key: index_u32(full_acks.insert(ack)), next, sacked };
             }
             out.ack(packet, at);
@@ -304,11 +305,11 @@ impl HostPair<'_, TcpEnds> {
         waits.then(|| receiver.reply())
     }
 
-    /// Data of the other half has brought an ACK to the sender.
+    /// Data of the other half, which left at `tsval`, has brought an ACK to the sender.
     #[inline(never)]
-    pub(in crate::simulation) fn on_carried_ack(&mut self, ack: Reply, at: At<'_>, out: &mut impl Outbox) {
+    pub(in crate::simulation) fn on_carried_ack(&mut self, ack: Reply, tsval: u16, at: At<'_>, out: &mut impl Outbox) {
         let Reply { seq, tsecr, flags } = ack;
-        self.on_ack((Payload::Ack { next: Seq::new(seq), tsecr }, flags), at, out);
+        self.on_ack((Payload::Ack { next: Seq::new(seq), tsecr, tsval }, flags), at, out);
     }
 
     /// An application writes `bytes`, the last time at which the path carried data being `last_sent`. Gives the segment

@@ -41,6 +41,7 @@ impl Reference {
         let prior_fack = self.highest_sacked();
         let accurate = self.case.init.ecn.is_accurate();
         let ece = !accurate && ack.flags & Packet::ECE != 0;
+        self.view.tsval_half = Some(ack.tsval);
         let newer = ack.tsecr > self.tsecr;
         let mut found = Found { advanced: ack.seq > una, ece, ..Found::default() };
         if ack.seq >= una {
