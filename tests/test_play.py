@@ -350,7 +350,9 @@ def test_a_file_with_more_than_the_controls_have_is_shown_without_them(width: in
         tab.until("document.getElementById('lead').textContent === 'From hops.toml'")
         assert tab.evaluate("document.getElementById('settings').disabled && document.getElementById('share').disabled")
         said = tab.evaluate("document.getElementById('of-file').textContent")
-        assert said.startswith("The controls show the link cell and cannot be moved: the page has one link, and the file has 2.")
+        assert said.startswith(
+            "The controls show the link cell and cannot be moved: the page has one link, and the file has 2."
+        )
         tab.evaluate("knee.setSpeed(30); knee.state.playing = true")
         tab.until("Boolean(knee.state.ended)")
         native = _native(json.dumps(spec(from_toml(BEYOND))))["figures"]
