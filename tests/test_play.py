@@ -317,6 +317,10 @@ path = ["cell"]
 start = "500 ms"
 bytes = "2 MB"
 
+[[flows]]
+rtt = "20 ms"
+traffic = { kind = "udp", preset = "voip-opus" }
+
 [[probes]]
 rtt = "30 ms"
 

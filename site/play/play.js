@@ -387,6 +387,8 @@ function drawFlows() {
     chip.style.background = colourOf(i);
     const pick = algorithms(flow.cc === "hand");
     pick.setAttribute("aria-label", `Algorithm of flow ${i + 1}`);
+    // Datagrams of a file, by their kind.
+    if (state.file && ![...pick.options].some(({ value }) => value === flow.cc)) pick.append(new Option(flow.cc, flow.cc));
     pick.value = flow.cc;
     pick.title = listing.cc.find(({ name }) => name === flow.cc)?.about ?? "";
     pick.onchange = () => {
@@ -438,7 +440,6 @@ function algorithms(hand) {
     pick.append(group);
   }
   pick.append(new Option(nameOf("call"), "call"));
-  if (state.file) pick.append(new Option("probe", "probe"));
   if (hand) pick.append(new Option("You", "hand"));
   return pick;
 }

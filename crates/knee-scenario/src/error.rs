@@ -30,6 +30,12 @@ impl Refused {
         self
     }
 
+    /// In the element of this list.
+    pub(crate) fn in_list(mut self, index: usize) -> Self {
+        self.key.insert(0, Part::Index(index));
+        self
+    }
+
     /// In the element of a list.
     pub(crate) fn at(mut self, index: usize, list: &str) -> Self {
         self.key.splice(0..0, [Part::Key(list.into()), Part::Index(index)]);

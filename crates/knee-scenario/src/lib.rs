@@ -1,10 +1,10 @@
 //! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
 //!
 //! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
-//! `[[flows]]` they take the path, and what is sent there where that is a stream or a transfer over TCP. They also
-//! take probes and the settings of TCP; of `[quic]` and `[run]` nothing. An error has file, line and column, and the
-//! sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the Python package
-//! reads them.
+//! `[[flows]]` they take the path, and what is sent there over TCP and UDP, but for the kinds `transfers` and
+//! `requests` of traffic and for programs. They also take probes and the settings of TCP; of `[quic]` and `[run]`
+//! nothing. An error has file, line and column, and the sentence of `knee run`. Recordings by time (`rate_trace`
+//! and the like) are refused, as only the Python package reads them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -20,6 +20,7 @@ mod paths;
 mod probes;
 pub mod quantity;
 mod sent;
+mod traffic;
 mod units;
 mod words;
 

@@ -64,7 +64,7 @@ fn measure(kind: Kind) -> Option<&'static Measure> {
     }
 }
 
-fn parse(param: &Param, value: &Value) -> Read<ValueSpec> {
+pub(crate) fn parse(param: &Param, value: &Value) -> Read<ValueSpec> {
     let wrong = || refused(format!("{} has the wrong type", shown(value)), accepted(param));
     let out_of_range = || refused(format!("{} is out of range", shown(value)), accepted(param));
     let parsed = match (param.kind, value) {
@@ -107,7 +107,7 @@ enum Amount {
 }
 
 /// A value as listings show it.
-fn text(value: &ValueSpec) -> String {
+pub(crate) fn text(value: &ValueSpec) -> String {
     match value {
         ValueSpec::Time(n) => TIME.text(*n),
         ValueSpec::Rate(n) => RATE.text(*n),

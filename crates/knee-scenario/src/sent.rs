@@ -1,19 +1,24 @@
-//! Traffic that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads it: endless streams and
-//! transfers over TCP. The others are left to whoever asks for them, as an error that names the key.
+//! Traffic that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads it. The others are left to
+//! whoever asks for them, as an error that names the key.
 
 use crate::Path;
 use crate::error::{Refused, refused};
 use crate::fields::{Fields, Read, out_of_range, switch, table, text, whole, word};
 use crate::node::{Node, Table, Value};
 use crate::params::{find, resolve};
+use crate::traffic::{Carried, traffic};
 use crate::units::{BYTES, TIME};
 use crate::words::shown;
 use knee_cc::Ecn;
 use knee_core::ParamsSpec;
 use knee_net::spec::{EcnSpec, FlowSpec, TcpSpec};
+use serde_json::Value as Json;
 
-/// Keys of flows and tables that only the Python package reads.
-const PYTHONS: [&str; 6] = ["traffic", "program", "transport", "tls", "receiver", "receiver_params"];
+/// The name of no congestion control, which datagrams have.
+const NONE: &str = "none";
+const DATAGRAMS: &str = "datagrams have no congestion control";
+/// Keys of flows that only the Python package reads.
+const PYTHONS: [&str; 4] = ["program", "tls", "receiver", "receiver_params"];
 
 /// Traffic of one flow, or each of `count` identical ones.
 #[derive(Clone, Debug)]
@@ -27,6 +32,7 @@ pub(crate) struct Sent {
     bytes: Option<u64>,
     paced: bool,
     ecn: EcnSpec,
+    traffic: Option<Json>,
 }
 
 /// Reads what a flow sends; all but these keys have been read.
@@ -34,19 +40,36 @@ pub(crate) struct Sent {
 /// # Errors
 /// The first key at fault, below the flow.
 pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
-    for key in PYTHONS {
-        if let Some(node) = given.get(key).filter(|node| !(key == "transport" && node.text() == Some("tcp"))) {
-            let accepted = "here the simulator sends endless streams and transfers over TCP; leave it out";
-            return Err(refused(format!("{} is not read here", shown(&node.value)), accepted).under(key));
-        }
+    let carried = carried(given)?;
+    let is_datagrams = carried.as_ref().is_some_and(|carried| carried.is_datagrams);
+    let usual = if is_datagrams { "udp" } else { "tcp" };
+    let transport = given.get("transport").and_then(Node::text);
+    let is_other = transport.map_or(given.get("transport").is_some(), |name| name != usual && name != "tcp");
+    if let Some(error) = PYTHONS
+        .iter()
+        .find_map(|key| not_here(given, key))
+        .or_else(|| not_here(given, "transport").filter(|_| is_other))
+    {
+        return Err(error);
     }
     let mut fields = Fields::of(given);
     let known: Vec<&'static str> = knee_cc::registry().iter().map(|entry| entry.name).collect();
-    let cc = fields
-        .require("cc", "the name of a congestion control", |value| find("congestion control", text(value)?, &known));
+    let named = |value: &Value| match text(value)? {
+        NONE if is_datagrams => Ok(NONE),
+        name => find("congestion control", name, &known),
+    };
+    let cc = if is_datagrams && given.get("cc").is_none() {
+        Some(NONE)
+    } else {
+        fields.require("cc", "the name of a congestion control", named)
+    };
     let given_params = fields.take("cc_params", |value| table(value).cloned());
     let declared = cc.and_then(knee_cc::find).map_or(&[][..], |entry| entry.params);
-    let resolved = cc.map(|cc| resolve(cc, declared, &given_params.unwrap_or_default()));
+    let resolved = cc.map(|cc| match given_params.unwrap_or_default() {
+        given if cc != NONE => resolve(cc, declared, &given),
+        given if given.0.is_empty() => Ok(ParamsSpec::new()),
+        _ => Err(refused(DATAGRAMS, "leave it out")),
+    });
     let cc_params = resolved.and_then(|params| fields.keep(params.map_err(|error| error.under("cc_params"))));
     let start = fields.take("start", |value| TIME.parse(value, true));
     let [stop, lasts] = ["stop", "lasts"].map(|key| fields.take(key, |value| TIME.parse(value, false)));
@@ -57,6 +80,9 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     let ecn = fields.take("ecn", |value| ecn(value, cc.unwrap_or_default(), least));
     if let Some(error) = fields.errors.into_iter().next() {
         return Err(error);
+    }
+    if let Some(carried) = &carried {
+        check(carried, given, cc == Some(NONE), ecn)?;
     }
     let (start, stagger) = (start.unwrap_or_default(), stagger.unwrap_or_default());
     let last = start.saturating_add((count - 1).saturating_mul(stagger));
@@ -82,8 +108,59 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
         lasts,
         bytes,
         paced: pacing == Some("on"),
+        traffic: carried.map(|carried| carried.spec),
         ecn: ecn.unwrap_or(least),
     })
+}
+
+/// The traffic of a flow; none for an endless stream or a transfer.
+fn carried(given: &Table) -> Read<Option<Carried>> {
+    match given.get("traffic").map(|node| traffic(&node.value)) {
+        None => Ok(None),
+        Some(Ok(Some(carried))) => Ok(Some(carried)),
+        Some(Ok(None)) => {
+            Err(not_here(given, "traffic").unwrap_or_else(|| refused("it is not read here", "leave it out")))
+        }
+        Some(Err(errors)) => {
+            let error = crate::first(errors).unwrap_or_else(|| refused("it is not known", "leave it out"));
+            Err(error.under("traffic"))
+        }
+    }
+}
+
+/// The refusal of a key that only the Python package reads, if it is there.
+fn not_here(given: &Table, key: &str) -> Option<Refused> {
+    let accepted = "here the simulator sends no QUIC and runs no programs; leave it out";
+    let node = given.get(key)?;
+    Some(refused(format!("{} is not read here", shown(&node.value)), accepted).under(key))
+}
+
+/// Refuses keys of a flow that contradict its traffic.
+fn check(carried: &Carried, given: &Table, is_without_cc: bool, ecn: Option<EcnSpec>) -> Read<()> {
+    let Carried { kind, is_datagrams, .. } = *carried;
+    let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+    if given.get("bytes").is_some() {
+        let found = format!("traffic of kind {kind} has sizes of its own");
+        return no(found, "expected one of bytes and traffic", "bytes");
+    }
+    if !is_datagrams {
+        return Ok(());
+    }
+    if !is_without_cc {
+        return no(DATAGRAMS.into(), "leave it out", "cc");
+    }
+    if given.text("transport") == Some("tcp") {
+        let found = format!("traffic of kind {kind} goes in datagrams");
+        return no(found, "expected \"quic\", or no such key", "transport");
+    }
+    if given.text("pacing") == Some("on") {
+        return no(format!("traffic of kind {kind} has times of its own"), "leave it out", "pacing");
+    }
+    if ecn == Some(EcnSpec::Accurate) {
+        let found = "\"accurate\" is feedback of TCP".into();
+        return no(found, "expected true, false or \"l4s\"", "ecn");
+    }
+    Ok(())
 }
 
 /// The ECN that an algorithm has at least, by its reaction to marks.
@@ -124,6 +201,7 @@ impl Sent {
             cc_params: serde_json::value::to_raw_value(&self.cc_params).ok(),
             bytes: self.bytes,
             pacing: self.paced,
+            traffic: self.traffic.clone().and_then(|told| serde_json::from_value(told).ok()),
             ecn: self.ecn,
             ..path.flow(&self.cc, start, stop.min(end))
         }

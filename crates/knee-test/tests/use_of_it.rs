@@ -246,3 +246,15 @@ fn the_download_of_the_page_fills_its_link() -> Result<(), knee_test::Error> {
     assert!(net.flow("download")?.goodput() > 9e6);
     Ok(())
 }
+
+#[test]
+fn a_call_of_the_simulators_sends_every_20_ms() {
+    let text = BESIDE
+        .replace("cc = \"cubic\"\nrtt = \"30 ms\"\nstart = \"1 s\"", "rtt = \"30 ms\"\ntraffic.kind = \"udp\"")
+        + "traffic.preset = \"voip-g711\"\n";
+    let mut net = Net::from_toml(&text).expect("a network");
+    net.background("download").expect("a flow");
+    net.poll(Time::from_secs(10)).expect("time goes on").for_each(drop);
+    let flow = net.flow("download").expect("the simulator's");
+    assert!((499..=501).contains(&flow.sent()) && flow.lost() == 0, "{flow:?}");
+}

@@ -55,12 +55,13 @@ def _in_words(error: Any, root: type[BaseModel]) -> tuple[str, str]:
     if kind == "union_tag_not_found":
         return "it has no kind", f"expected kind = one of {', '.join(KINDS)}"
     if kind == "union_tag_invalid":
-        return f"{shown(error['ctx']['tag'])} is not a kind of traffic", near(error["ctx"]["tag"], list(KINDS))
+        tag = value["kind"] if isinstance(value, dict) else error["ctx"]["tag"]
+        return f"{shown(tag)} is not a kind of traffic", near(tag if isinstance(tag, str) else shown(tag), list(KINDS))
     if kind == "literal_error":
         python = {"True": "true", "False": "false"}
         words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
         words = [python.get(word, word) for word in words]
-        return f"{shown(value)} is not known", near(str(value), words)
+        return f"{shown(value)} is not known", near(value if isinstance(value, str) else shown(value), words)
     found = f"{shown(value)} has the wrong type" if kind in _KINDS else f"{shown(value)} is out of range"
     return found, _KINDS.get(kind) or (f"expected {about}" if about else str(error["msg"]))
 
