@@ -175,8 +175,12 @@ impl Rate {
         if span.0 == 0 {
             return Self::MAX;
         }
-        let bps = bytes.0 as u128 * 8_000_000_000 / span.0 as u128;
-        if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(saturating_u64(bps)) }
+        // Nearly always the product fits; 128-bit division is slow.
+        let bps = match bytes.0.checked_mul(8_000_000_000) {
+            Some(product) => product / span.0,
+            None => saturating_u64(bytes.0 as u128 * 8_000_000_000 / span.0 as u128),
+        };
+        if bps > Self::MAX.0 { Self::MAX } else { Self(bps) }
     }
     /// How long `bytes` take at this rate, rounded up; [`Time::MAX`] at rate zero.
     pub const fn time_for(self, bytes: Bytes) -> Time {
@@ -200,8 +204,11 @@ impl Rate {
     /// If `den` is zero.
     #[must_use]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
-        let bps = self.0 as u128 * num as u128 / den as u128;
-        if bps > Self::MAX.0 as u128 { Self::MAX } else { Self(saturating_u64(bps)) }
+        let bps = match self.0.checked_mul(num) {
+            Some(product) => product / den,
+            None => saturating_u64(self.0 as u128 * num as u128 / den as u128),
+        };
+        if bps > Self::MAX.0 { Self::MAX } else { Self(bps) }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct AckFrame {
     /// The ranges below it, ascending; none where there is no other. Frames share them until a packet changes them, so
     /// that a sender has to look at them once.
     pub below: Option<Arc<[Range]>>,
+    /// Bytes of those ranges in the frame.
+    pub below_size: u16,
     /// How long the largest packet waited for this frame.
     pub delay: Time,
     /// Marks counted, where the receiver sees them.
@@ -60,7 +62,13 @@ impl AckFrame {
     /// A frame that acknowledges what is in `ranges`.
     pub fn of(ranges: &Ranges, delay: Time, ecn: Option<EcnCounts>) -> Self {
         let Some((&top, below)) = ranges.as_slice().split_last() else { return Self::default() };
-        Self { top, below: (!below.is_empty()).then(|| below.into()), delay, ecn }
+        Self {
+            top,
+            below: (!below.is_empty()).then(|| below.into()),
+            below_size: Self::size_below(below, top),
+            delay,
+            ecn,
+        }
     }
 
     /// The ranges, ascending.
@@ -73,20 +81,19 @@ impl AckFrame {
         self.top.1.checked_sub(1)
     }
 
+    /// Bytes of ranges below the highest one, a gap and a length each, which count from one packet (19.3.1).
+    pub fn size_below(below: &[Range], top: Range) -> u16 {
+        let starts = below.iter().skip(1).map(|range| range.0).chain([top.0]);
+        below.iter().zip(starts).map(|(range, next)| varint(next - range.1 - 1) + varint(range.1 - 1 - range.0)).sum()
+    }
+
     /// Bytes of the frame (RFC 9000, 19.3).
     pub fn size(&self) -> u16 {
         let (from, to) = self.top;
-        let below = self.below.as_deref().unwrap_or_default();
-        // A gap and a length count from one packet (19.3.1).
-        let starts = below.iter().skip(1).map(|range| range.0).chain([from]);
-        let others: u16 = below
-            .iter()
-            .zip(starts)
-            .map(|(range, next)| varint(next - range.1 - 1) + varint(range.1 - 1 - range.0))
-            .sum();
+        let count = self.below.as_ref().map_or(0, |below| below.len()) as u64;
         let counts = self.ecn.map_or(0, |EcnCounts { ect0, ect1, ce }| varint(ect0) + varint(ect1) + varint(ce));
         let delay = varint(self.delay.as_nanos() / DELAY_UNIT.as_nanos());
-        1 + varint(to - 1) + delay + varint(below.len() as u64) + varint(to - 1 - from) + others + counts
+        1 + varint(to - 1) + delay + varint(count) + varint(to - 1 - from) + self.below_size + counts
     }
 }
 

@@ -42,8 +42,9 @@ impl Arrival {
 pub struct Receiver {
     /// Packets that arrived, from `floor` on.
     received: Ranges,
-    /// Their ranges but the last, as ACKs share them, and whether they have changed since.
+    /// Their ranges but the last, as ACKs share them, their bytes there, and whether they have changed since.
     below: Option<Arc<[Range]>>,
+    below_size: u16,
     stale: bool,
     /// Packets below this number are no longer told apart, and discarded.
     floor: u64,
@@ -170,6 +171,7 @@ impl Receiver {
         let largest = top.1 - 1;
         if std::mem::take(&mut self.stale) {
             self.below = (!below.is_empty()).then(|| below.into());
+            self.below_size = AckFrame::size_below(below, top);
         }
         self.reported = largest + 1;
         //= RFC 9000, 13.2.1
@@ -189,7 +191,7 @@ impl Receiver {
         //# measured delay.
         //= RFC 9000, 13.2.3
         //# A receiver SHOULD include an ACK Range containing the largest received packet number in every ACK frame.
-        Some(AckFrame { top, below: self.below.clone(), delay, ecn })
+        Some(AckFrame { top, below: self.below.clone(), below_size: self.below_size, delay, ecn })
     }
 
     /// Bytes of the stream that arrived in order.
