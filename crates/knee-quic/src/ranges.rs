@@ -82,6 +82,9 @@ impl Ranges {
 
     /// Removes the numbers from `from` to before `to`.
     pub fn remove(&mut self, from: u64, to: u64) {
+        if self.is_empty() {
+            return;
+        }
         let start = self.0.partition_point(|range| range.1 <= from);
         let end = self.0.partition_point(|range| range.0 < to);
         if from >= to || start >= end {

@@ -4,7 +4,7 @@ use super::{Outgoing, Sender, Violation};
 use crate::config::Config;
 use crate::frame::AckFrame;
 use crate::ranges::Range;
-use knee_cc::{Ack, RateSample, Signal};
+use knee_cc::{Ack, RateSample, Signal, View};
 use knee_core::Time;
 use knee_core::convert::low_u32;
 use knee_tcp::sender::{Micros, RateStart};
@@ -30,6 +30,25 @@ struct Newly {
     /// How many of them left with an ECT codepoint.
     ect: u32,
     newest: Option<Newest>,
+}
+
+/// An ACK as the algorithm sees it, apart from the sender's state.
+struct Seen {
+    rtt: Option<Time>,
+    prior_in_flight: u32,
+    prior_una: u64,
+    cwnd_limited: bool,
+    ece: bool,
+    rate: RateSample,
+}
+
+impl Seen {
+    /// The ACK with so many packets `acked` and `lost`, in this state of the sender.
+    const fn of<'a>(&'a self, acked: u32, lost: u32, view: &'a View) -> Ack<'a> {
+        let Self { rtt, prior_in_flight, prior_una, cwnd_limited, ece, ref rate } = *self;
+        let (delivered, part) = (acked, false);
+        Ack { view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate }
+    }
 }
 
 impl Sender {
@@ -76,12 +95,8 @@ impl Sender {
         self.end_recovery(newest.sent);
 
         // Measure, losses, growth. The algorithm sees the sender as it is at each of them.
-        let view = self.view;
-        let (acked, delivered, ece) = (newly.packets, newly.packets, marks > 0);
-        let (lost, part, rate) = (0, false, &rate);
-        let ack =
-            Ack { view: &view, rtt, acked, delivered, lost, prior_in_flight, prior_una, part, cwnd_limited, ece, rate };
-        self.ask(|cc, _, control| cc.on_measure(&ack, control));
+        let ack = Seen { rtt, prior_in_flight, prior_una, cwnd_limited, ece: marks > 0, rate };
+        self.ask(|cc, view, control| cc.on_measure(&ack.of(newly.packets, 0, view), control));
         let recovery_before = self.recovery_start;
         if marks > 0 {
             //= RFC 9002, 7.1
@@ -100,9 +115,7 @@ impl Sender {
         };
         let delivered = if self.needs.full_control { newly.packets } else { growing };
         if delivered > 0 {
-            let (view, lost) = (self.view, losses.packets);
-            let ack = Ack { view: &view, acked: delivered, delivered, lost, ..ack };
-            self.ask(|cc, _, control| cc.on_ack(&ack, control));
+            self.ask(|cc, view, control| cc.on_ack(&ack.of(delivered, losses.packets, view), control));
         }
         //= RFC 9002, 6.2.1
         //# The PTO backoff factor is reset when an acknowledgment is received, except in the following case.
@@ -162,6 +175,9 @@ impl Sender {
         let kept = self.rtt.pto(config).mul_div(KEPT_PTOS, 1);
         while self.lost_packets.front().is_some_and(|lost| now.saturating_sub(lost.at) > kept) {
             self.lost_packets.pop_front();
+        }
+        if self.lost_packets.is_empty() {
+            return;
         }
         for (from, to) in ranges {
             let mut place = self.lost_packets.partition_point(|lost| lost.number < from);
