@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The ACK with so many packets `acked` and `lost`, in this state of the sender.
+    /// The ACK with `acked` packets and `lost` ones, in this state of the sender.
     const fn of<'a>(&'a self, acked: u32, lost: u32, view: &'a View) -> Ack<'a> {
         let Self { rtt, prior_in_flight, prior_una, cwnd_limited, ece, ref rate } = *self;
         let (delivered, part) = (acked, false);
