@@ -12,7 +12,10 @@
 
 #include "knee_cubic.h"
 
-/* tcp_cubic.c's defaults: beta, 10 bic_scale, and 8 (1 + beta) / (3 (1 - beta)). */
+/*
+ * tcp_cubic.c's defaults: beta, 10 bic_scale, and
+ * 8 (1 + beta) / (3 (1 - beta)).
+ */
 #define KNEE_CUBIC_BETA		717
 #define KNEE_CUBIC_SCALE	410
 #define KNEE_CUBIC_RENO		(8 * (1024 + KNEE_CUBIC_BETA) / 3 / \
@@ -137,7 +140,8 @@ static inline u32 knee_cubic_grow(struct knee_cubic_flow *c, u64 now, u32 cwnd,
 {
 	now = knee_cubic_ticks(now);
 	c->acked = knee_min((u64)c->acked + acked, KNEE_U32_MAX);
-	if (c->last_cwnd != cwnd || knee_sub(now, c->last_time) > KNEE_CUBIC_REST)
+	if (c->last_cwnd != cwnd ||
+	    knee_sub(now, c->last_time) > KNEE_CUBIC_REST)
 		knee_cubic_renew(c, now, cwnd, acked);
 	return c->count;
 }

@@ -47,8 +47,8 @@ enum knee_wild_effect {
 };
 
 /* Constants of the simulator's class, where each is explained. */
-#define KNEE_WILD_ENOUGH	4	/* knee_wild.kept that begins competition */
-#define KNEE_WILD_SILENCES	2	/* silent reductions that reset RTT_min */
+#define KNEE_WILD_ENOUGH	4 /* knee_wild.kept that begins competition */
+#define KNEE_WILD_SILENCES	2 /* silent reductions that reset RTT_min */
 #define KNEE_WILD_VISIBLE	10
 #define KNEE_WILD_OTHERS	150000
 #define KNEE_WILD_PROBE		2000000
@@ -105,7 +105,7 @@ struct knee_lola_wild {
 	struct knee_cubic_flow competed;	/* at the end of competition */
 	struct knee_wild_drain drain;
 	struct knee_reverse reverse;
-	struct knee_window acks;	/* the ACKs' queue over the longest span */
+	struct knee_window acks; /* the ACKs' queue over the longest span */
 	u64 competed_end;	/* when that was; 0: it has not been */
 	u64 since;	/* when the phase began */
 	u64 settled;	/* then Q_delay shows the last reduction */

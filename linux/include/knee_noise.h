@@ -6,9 +6,9 @@
  * Each of five spans, twice as long as the one before, is cut into blocks one
  * after the other. With m(i) the least RTT of block i, the noise of a span is
  * the median of its last |m(i) - 2 m(i-1) + m(i-2)|. In use is the shortest
- * span that is quiet: of which the noise is at most `first`, for the shortest of
- * all, or `quiet`. All in us; RTTs below 2^31, so that a second difference has
- * at most 32 bits.
+ * span that is quiet: its noise is at most `first`, for the shortest of all, or
+ * `quiet`. All in us; RTTs below 2^31, so that a second difference has at most
+ * 32 bits.
  */
 #ifndef KNEE_NOISE_H
 #define KNEE_NOISE_H
