@@ -357,3 +357,18 @@ fn an_application_over_quic_is_logged_by_its_stack() {
         assert!(datagrams > 50 && (datagrams..datagrams + 5).contains(&sent), "{cc}: {sent} in {datagrams}");
     }
 }
+
+/// A datagram of 500 bytes as an IP packet has 472 of its own; its number is no place in the stream.
+#[test]
+fn datagrams_over_quic_are_logged_as_such() {
+    let mut flow = flow("cubic", 30 * MS, 0, S);
+    let traffic = json!({"kind": "udp", "packet": 500, "interval": 10 * MS});
+    (flow["transport"], flow["traffic"]) = (json!("quic"), traffic);
+    let mut spec = spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[flow]);
+    spec["quic"] = json!({"endpoints": "knee"});
+    let logged = Logged::run(&spec);
+    let sent = logged.records[0].iter().filter(|record| record["name"] == "transport:packet_sent");
+    let frames: Vec<_> = sent.map(|record| record["data"]["frames"][0].clone()).collect();
+    assert!(frames.len() > 90 && frames.iter().all(|frame| frame["frame_type"] == "datagram"), "{frames:?}");
+    assert!(frames.iter().all(|frame| frame["length"] == 472), "{frames:?}");
+}

@@ -28,11 +28,14 @@ impl EndpointLog {
     /// A burst leaves.
     pub(super) fn note_sent(&self, at: Time, burst: &Outgoing, size: u16) {
         for k in 0..u64::from(burst.count) {
-            let frame = if burst.len == 0 {
-                QuicFrame::Ping { length: None, payload_length: None }
-            } else {
-                let (offset, length) = (burst.offset + k * u64::from(burst.len), u64::from(burst.len));
-                QuicFrame::Stream { stream_id: 0, offset, length, fin: None, raw: None }
+            let length = u64::from(burst.len);
+            let frame = match length {
+                _ if burst.datagram => QuicFrame::Datagram { length, raw: None },
+                0 => QuicFrame::Ping { length: None, payload_length: None },
+                _ => {
+                    let offset = burst.offset + k * length;
+                    QuicFrame::Stream { stream_id: 0, offset, length, fin: None, raw: None }
+                }
             };
             let event = PacketSent {
                 header: header(burst.first + k),
