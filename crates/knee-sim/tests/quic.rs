@@ -9,7 +9,7 @@ use knee_tcp::sender::AckInfo;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// What may be at the ends.
+/// The endpoints that a flow may have.
 const ENDPOINTS: [&str; 2] = ["quinn", "knee"];
 
 /// A specification whose only flow goes over QUIC, with these ends.
@@ -86,7 +86,7 @@ fn controllers_of_a_stack_run_over_quic_and_over_nothing_else() {
         let flow = flow(entry.name, 40 * MS, 0, 5 * S);
         let refused = run(&spec(5 * S, &[usual()], std::slice::from_ref(&flow))).unwrap_err().to_string();
         assert!(refused.contains(entry.name), "{refused}");
-        // Where knee's algorithms have other endpoints, a stack's controllers still have the stack.
+        // A stack's controllers have the stack, whatever endpoints knee's algorithms have.
         for endpoints in ENDPOINTS {
             let links = run(&over(endpoints, 5 * S, usual(), flow.clone())).unwrap().links;
             assert!(links[0].utilization > 0.85, "{}: {links:?}", entry.name);

@@ -8,6 +8,7 @@
 pub(super) mod carried;
 pub(super) mod datagrams;
 pub(super) mod endpoint;
+mod ends;
 mod pair;
 #[cfg_attr(not(feature = "quic"), path = "hosts/no_quic.rs")]
 pub(super) mod quic;
@@ -15,13 +16,13 @@ pub(super) mod tcp;
 mod trace;
 pub(super) mod udp;
 
+pub(super) use ends::Ends;
 pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Protocol, Slot, StateNote, event_of, timer_of};
 
 use super::beside::Fate;
 use super::build::OwnMake;
 use datagrams::DatagramFlow;
-use endpoint::QuicEnds;
-use knee_cc::{Entry, Needs};
+use knee_cc::{DynCongestionControl, Entry, Init, Needs};
 use knee_core::{ConnectionId, Packet, Params, Payload, Time};
 use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
@@ -36,60 +37,6 @@ use slab::Slab;
 use std::collections::BTreeMap;
 use trace::Trace;
 use udp::UdpFlow;
-
-/// The two ends of a path.
-pub(super) enum Ends {
-    /// TCP's sender and receiver: of a flow, or of half a connection that an application opened.
-    Tcp(Box<TcpEnds>),
-    /// QUIC's sender and receiver, knee's own: of a flow.
-    Quic(Box<QuicEnds>),
-    /// Both ends of another flow over UDP.
-    Udp(Box<UdpFlow>),
-    /// An application, whose connections have ends of their own.
-    Application,
-}
-
-impl Ends {
-    /// Returns true if they are those of a flow over UDP, apart from [`Ends::Quic`].
-    #[inline]
-    const fn is_udp(&self) -> bool {
-        matches!(self, Self::Udp(_))
-    }
-
-    /// When one of them has something to do by itself, at the earliest.
-    #[inline]
-    pub(super) fn due(&self) -> Time {
-        match self {
-            Self::Tcp(tcp) => tcp.sender.due().min(tcp.receiver.due()),
-            Self::Quic(quic) => quic.due(End::Sender).min(quic.due(End::Receiver)),
-            Self::Udp(_) | Self::Application => Time::MAX,
-        }
-    }
-
-    /// A copy; none where a QUIC stack is at them, whose connections cannot be copied.
-    fn copied(&self) -> Option<Self> {
-        Some(match self {
-            Self::Tcp(tcp) => Self::Tcp(tcp.clone()),
-            Self::Quic(quic) => Self::Quic(quic.clone()),
-            Self::Udp(flow) => match &**flow {
-                UdpFlow::Datagrams(flow) => Self::Udp(Box::new(UdpFlow::Datagrams(flow.clone()))),
-                UdpFlow::Carried(flow) => Self::Udp(Box::new(UdpFlow::Carried(flow.copied()?))),
-                UdpFlow::Quic(_) => return None,
-            },
-            Self::Application => Self::Application,
-        })
-    }
-
-    /// Both ends of a flow that sends datagrams.
-    pub(super) fn datagrams(&self) -> Option<&DatagramFlow> {
-        let Self::Udp(flow) = self else { return None };
-        match &**flow {
-            UdpFlow::Datagrams(flow) => Some(flow),
-            UdpFlow::Carried(flow) => Some(&flow.datagrams),
-            UdpFlow::Quic(_) => None,
-        }
-    }
-}
 
 /// All hosts.
 pub(super) struct Hosts {
@@ -196,6 +143,16 @@ impl Algorithm {
     /// Its needs.
     pub(super) fn needs(&self) -> Needs {
         self.entry.needs_with(&self.params)
+    }
+
+    /// An instance for `flow` or one of its connections.
+    fn instance(&self, init: &Init, flow: u32) -> Box<dyn DynCongestionControl> {
+        match &self.make {
+            Some(OwnMake::Algorithm(make)) => make(&self.params, init, flow as usize),
+            Some(OwnMake::Policy(plan)) => plan.make(init),
+            // A controller of quinn's never gets here: it is for flows in quinn.
+            _ => (self.entry.make)(&self.params, init),
+        }
     }
 }
 

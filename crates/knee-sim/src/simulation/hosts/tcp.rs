@@ -1,12 +1,11 @@
 //! TCP's receivers and senders: their answers to packets, ACKs and timers, whichever scheduler brings them.
 
-use super::{Algorithm, At, End, EndFigures, HalfView, HostPair, Outbox, Protocol};
+use super::{At, End, EndFigures, HostPair, Outbox, Protocol};
 use crate::simulation::apps::Apps;
-use crate::simulation::build::OwnMake;
-use knee_cc::{DynCongestionControl, Init};
+use knee_cc::Init;
 use knee_core::convert::{count_u32, index_u32};
 use knee_core::packet::{ACK_SIZE, MSS, MTU};
-use knee_core::{Packet, Payload, Rate, Rng, Seq, Time};
+use knee_core::{Packet, Payload, Rate, Seq, Time};
 use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
 use knee_tcp::ecn::Ecn;
@@ -251,8 +250,7 @@ impl HostPair<'_, TcpEnds> {
     /// The sender's connection is there, after a handshake of `rtt`.
     pub(in crate::simulation) fn open(&mut self, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
         let now = at.now;
-        let flow = self.flow() as usize;
-        let rng = Rng::stream(self.settings.flow_seeds[flow], &self.stream_name());
+        let (flow, rng) = (self.flow(), self.random_numbers(self.half.is_none_or(|half| half.away)));
         if let Some(half) = self.half {
             half.handshake = rtt;
         }
@@ -270,30 +268,12 @@ impl HostPair<'_, TcpEnds> {
             tso: self.settings.sender_config.tso,
             rng,
         };
-        let Algorithm { entry, make, params } = &self.settings.algorithms[self.record.algorithm as usize];
-        let cc: Box<dyn DynCongestionControl> = match make {
-            Some(OwnMake::Algorithm(make)) => make(params, &init, flow),
-            Some(OwnMake::Policy(plan)) => plan.make(&init),
-            // A controller of quinn's never gets here: it is for flows over QUIC.
-            _ => (entry.make)(params, &init),
-        };
+        let cc = self.settings.algorithms[self.record.algorithm as usize].instance(&init, flow);
         sender.adopt(cc, now);
         sender.send(now, &self.settings.sender_config, &mut self.stores.outgoing);
         // The first phase is put on record, whichever it is.
         self.record.phase = u8::MAX;
         self.after_other(at, out);
-    }
-
-    /// The flow of the specification that this is, or one of whose connections it is.
-    fn flow(&self) -> u32 {
-        self.half.as_ref().map_or(self.i, |half| half.id.flow())
-    }
-
-    /// Names the random numbers of the algorithm among those of its flow.
-    fn stream_name(&self) -> String {
-        let Some(HalfView { id, away, .. }) = &*self.half else { return "cc".into() };
-        // Formatting takes four times as long, 2 % of a short transfer.
-        ["cc/", itoa::Buffer::new().format(id.number()), if *away { "/0" } else { "/1" }].concat()
     }
 
     /// Data leaves the receiver's end, on the other half of the connection. Gives the ACK that it carries, if one

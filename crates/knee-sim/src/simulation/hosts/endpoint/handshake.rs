@@ -1,12 +1,11 @@
 //! The way of the handshake's datagrams, which packets carry in the fields of [`Payload::Stream`].
 
 use super::{HEADERS, QuicEnds};
-use crate::simulation::build::OwnMake;
-use crate::simulation::hosts::{Algorithm, At, End, HalfView, HostPair, Outbox};
-use knee_cc::{DynCongestionControl, Init};
+use crate::simulation::hosts::{At, End, HostPair, Outbox};
+use knee_cc::Init;
 use knee_core::convert::{low_u16, low_u32};
 use knee_core::packet::Seq;
-use knee_core::{Packet, Payload, Rng, Time};
+use knee_core::{Packet, Payload, Time};
 use knee_quic::handshake::{FromClient, ToClient, ToServer};
 
 /// Bits of a length below the kind of a datagram.
@@ -115,8 +114,7 @@ impl HostPair<'_, QuicEnds> {
         if std::mem::replace(established, true) {
             return;
         }
-        let (flow, stream) = self.random_numbers(end);
-        let rng = Rng::stream(self.settings.flow_seeds[flow as usize], &stream);
+        let (flow, rng) = (self.flow(), self.random_numbers(end == End::Sender));
         let (now, config) = (at.now, &self.settings.quic_ends);
         let Some(sender) = self.ends.tx(end) else { return };
         let init = Init {
@@ -130,12 +128,7 @@ impl HostPair<'_, QuicEnds> {
             tso: false,
             rng,
         };
-        let Algorithm { entry, make, params } = &self.settings.algorithms[self.record.algorithm as usize];
-        let cc: Box<dyn DynCongestionControl> = match make {
-            Some(OwnMake::Algorithm(make)) => make(params, &init, flow as usize),
-            Some(OwnMake::Policy(plan)) => plan.make(&init),
-            _ => (entry.make)(params, &init),
-        };
+        let cc = self.settings.algorithms[self.record.algorithm as usize].instance(&init, flow);
         sender.adopt(cc, Some(rtt), now, config);
         sender.send(now, config, &mut self.stores.quic_outgoing);
         if end == End::Sender {
@@ -143,13 +136,5 @@ impl HostPair<'_, QuicEnds> {
             self.record.phase = u8::MAX;
         }
         self.after_sender(end, at, out);
-    }
-
-    /// The flow that this is, or one of whose connections it is, and the name of the random numbers of an end's
-    /// algorithm among that flow's.
-    fn random_numbers(&self, end: End) -> (u32, String) {
-        let Some(HalfView { id, .. }) = &*self.half else { return (self.i, "cc".into()) };
-        let end = if end == End::Sender { "/0" } else { "/1" };
-        (id.flow(), ["cc/", itoa::Buffer::new().format(id.number()), end].concat())
     }
 }

@@ -59,7 +59,7 @@ pub(in crate::simulation) struct QuicEnds {
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.
     cwnd_integral: (u128, Time, u32),
-    /// Where the sender's events are logged.
+    /// Log of the sender's events.
     log: Option<Box<EndpointLog>>,
 }
 
