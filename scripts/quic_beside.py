@@ -16,7 +16,7 @@ from quic_tcp import Network
 
 import knee
 
-#: What is at the ends, and nothing that only quinn does.
+#: The endpoints that are compared, without quinn's search for the MTU.
 ENDS: tuple[dict[str, Any], ...] = ({"endpoints": "knee"}, {"endpoints": "quinn", "initial_mtu": "1452 B"})
 #: Networks without loss, with loss, and for transfers of each size.
 NETWORKS, LOSSY, TRANSFERS = 200, 30, 60

@@ -342,7 +342,7 @@ def misspell(rng: random.Random, table: dict[str, Any]) -> None:
         table[misspelt(rng, key)] = table.pop(key)
 
 
-#: Where scenarios come from.
+#: Sources of scenarios.
 ALL = (small, lambda rng: rng.choice(shipped()), drawn)
 
 
@@ -379,7 +379,7 @@ def quoted(key: str) -> str:
 
 
 def said(told: str, folder: Path) -> dict[str, Any]:
-    """What Python's reader says of a text, which it puts into ``folder`` where it has an error."""
+    """The answer of Python's reader to a text, which it puts into ``folder`` where it has an error."""
     try:
         spec = from_toml(told).specification
     except (ScenarioError, Refused) as error:

@@ -98,7 +98,7 @@ struct knee_wild_drain {
 	bool pending;	/* there is one */
 };
 
-/* What is kept per connection. */
+/* The state of a connection. */
 struct knee_lola_wild {
 	struct knee_noise noise;
 	struct knee_cubic_flow cubic;
@@ -241,7 +241,7 @@ static inline void knee_wild_rate(struct knee_lola_wild *w, u64 now, u32 rtt,
 	w->rate_greatest[0] = knee_max(w->rate_greatest[0], w->rate_last);
 }
 
-/* What a sample of the RTT comes with. */
+/* A sample of the RTT. */
 struct knee_wild_sample {
 	u64 now;
 	u32 rtt;
@@ -251,9 +251,9 @@ struct knee_wild_sample {
 };
 
 /*
- * What of an RTT is a queue that ACKs meet: all that they wait where some of it
- * stands, and nothing where their delay varies, as over Wi-Fi, since that is
- * noise.
+ * The part of an RTT that is a queue that ACKs meet: all that they wait where
+ * some of it stands, and 0 where their delay varies, as over Wi-Fi, since that
+ * is noise.
  */
 static inline u32 knee_wild_acks_queue(struct knee_lola_wild *w,
 				       const struct knee_lola_wild_params *p,
@@ -390,7 +390,7 @@ knee_wild_effect(struct knee_lola_wild *w, u64 now, u32 target, u32 tolerance)
 	return now < d->until ? KNEE_WILD_PENDING : KNEE_WILD_KEPT;
 }
 
-/* Whether silent reductions at the same RTT are enough with this one. */
+/* True if silent reductions at the same RTT are enough with this one. */
 static inline bool knee_wild_stays_silent(struct knee_lola_wild *w,
 					  u32 tolerance)
 {
@@ -421,8 +421,8 @@ static inline u32 knee_wild_carried(const struct knee_lola_wild *w, u64 us)
 }
 
 /*
- * Where the ACKs' queue has made the path longer, slow start leads to what the
- * greatest rate needs there.
+ * Leads slow start to the window of the greatest rate, once the ACKs' queue has
+ * made the path longer.
  */
 static inline void knee_wild_follow_acks(const struct knee_lola_wild *w,
 					 struct knee_wild_ack *a)

@@ -18,7 +18,7 @@
 
 /* Timestamps are not trusted for so long. */
 #define KNEE_REVERSE_TRIAL	1000000
-/* What B is too large by at most. */
+/* The most by which B is too large. */
 #define KNEE_REVERSE_GRAIN	1000
 /* The least B follows a drift of one in this many. */
 #define KNEE_REVERSE_DRIFT	5000
@@ -33,7 +33,7 @@ struct knee_reverse {
 	bool unusable;	/* the clock counts no milliseconds */
 };
 
-/* What of an RTT is a queue of the ACKs' way. All bytes are 0 at first. */
+/* The part of an RTT that is a queue of the ACKs' way. All bytes begin as 0. */
 static inline u32 knee_reverse_queue(struct knee_reverse *r, u64 now, u32 rtt,
 				     u32 tsval)
 {

@@ -63,7 +63,7 @@ export class Engine {
     return this.text();
   }
 
-  /** What the page shows of a scenario file: `{ scene, file }`. */
+  /** The part of a scenario file that the page shows: `{ scene, file }`. */
   open(toml) {
     this.input(toml);
     this.checked(this.calls.open_file());

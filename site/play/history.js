@@ -9,7 +9,7 @@ const SMOOTH = 5;
 export const RECOVERY = ["", "disorder", "reducing", "loss recovery", "after a timeout"];
 
 export class History {
-  /** Of so many flows, and of the link with the number `which`. */
+  /** Takes `flows` flows, and the link with the number `which`. */
   constructor(flows, which = 0) {
     this.which = which;
     this.flows = Array.from({ length: flows }, () => ({ t: [], rate: [], raw: [], rtt: [], cwnd: [], flight: [], state: [], lost: [] }));

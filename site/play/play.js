@@ -67,7 +67,7 @@ const state = {
   // A scenario file that is only shown: `{ text, name, reason, links, link, buffer }`.
   file: null,
 };
-/** What the engine runs. */
+/** The scenario that the engine runs. */
 const request = () => (state.file ? { file: state.file.text } : { scene: state.scene });
 let calls;
 let aside;

@@ -273,7 +273,7 @@ impl Server {
         while self.sent < Self::count(config) && self.send(self.sent, config, out) {
             self.sent += 1;
         }
-        // What tells nothing new leaves a timer as it is.
+        // A datagram without news leaves a timer as it is.
         if (self.acked, self.bytes.1) != before || self.timer == Timer::OFF {
             self.set_timer(now, config);
         }
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(takes(400, &[3]), all, "what says that it is done");
         // The client sends its hello again, before the server's timer fires for its own.
         assert_eq!(takes(400, &[1]).0, Some(999_000 + 100_000), "the flight");
-        // Of three datagrams the second: the client's acknowledgment of the first tells the server the RTT.
+        // The second of three datagrams: the client's acknowledgment of the first tells the server the RTT.
         assert_eq!(takes(2_600, &[2]).0, Some(150_000 + 300_000 + 50_000), "one of the flight");
     }
 

@@ -13,7 +13,7 @@
 
 #define KNEE_DIAG_NONE	0x7fffffff
 
-/* Of tcp_lola and tcp_lola_wild. */
+/* The state of tcp_lola and tcp_lola_wild. */
 struct tcp_lola_info {
 	__u32 enabled;		/* 1 */
 	__u32 phase;		/* 0 slow start, 1 cubic increase, 2 fair flow

@@ -26,7 +26,7 @@ _MAX = 2**32 - 1
 
 
 def registry_name(name: str) -> str:
-    """What the registry calls a congestion control of ``linux/modules`` or ``linux/bpf``."""
+    """The registry's name of a congestion control of ``linux/modules`` or ``linux/bpf``."""
     return next((cc for cc in congestion_controls() if kernel_name(cc) == name), name)
 
 

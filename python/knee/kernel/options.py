@@ -25,7 +25,7 @@ MEMORY_LIMIT = Param(
 )
 #: Least quantum, as Linux's fq_codel has it: each turn without a packet takes time.
 LEAST_QUANTUM = 256
-#: What the module and the BPF form do not have.
+#: Parameters that the module and the BPF form do not have.
 _SIMULATED = "max_idle"
 
 

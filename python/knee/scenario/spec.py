@@ -215,7 +215,7 @@ _ALWAYS_ASKED = 25_000_000
 #: those that mean nothing to streams.
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
-#: Those of knee's own endpoints alone.
+#: Keys of [quic] that knee's own endpoints alone have.
 _OF_OWN = ("certificate", "initial_window", "initial_rtt", "packet_threshold", "pacing")
 
 

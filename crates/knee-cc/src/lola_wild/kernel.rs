@@ -136,7 +136,7 @@ impl Twins {
         self.view.now.as_micros()
     }
 
-    /// What `tcp_lola_wild.c` and `lola-wild.bpf.c` make of an answer.
+    /// The control after an answer, as `tcp_lola_wild.c` and `lola-wild.bpf.c` apply it.
     fn applied(&self, answer: &c::WildAck, mut control: Control) -> Control {
         (control.cwnd, control.ssthresh) = (answer.cwnd, answer.ssthresh);
         if answer.reduced {
@@ -219,7 +219,7 @@ impl Twins {
         self.control = mine;
     }
 
-    /// What the sender makes of its window after idle time, or of one that it does not use (`tcp_cwnd_restart`).
+    /// Shrinks the window after idle time, or one that is not used, as the sender does (`tcp_cwnd_restart`).
     fn shrink(&mut self) {
         let Control { cwnd, ssthresh, .. } = self.control;
         self.control.ssthresh = ssthresh.max(cwnd / 4 * 3);

@@ -303,14 +303,14 @@ impl Wild {
         Time::from_micros(rtt.saturating_add(self.acks_queue)).saturating_add(self.filter.span())
     }
 
-    /// What of an RTT of `rtt` us is a queue that ACKs meet: all that they wait where some of it stands, and nothing
+    /// The part of an RTT of `rtt` us that is a queue that ACKs meet: all that they wait where some of it stands, and 0
     /// where their delay varies, as over Wi-Fi, since that is noise.
     fn acks_queue(&mut self, now: Time, rtt: u64, tsval: Option<u32>) -> u64 {
         let queue = self.reverse.queue(now, rtt, tsval);
         if self.acks.update(now, queue) > 2 * self.q_low { queue } else { 0 }
     }
 
-    /// Where the ACKs' queue has made the path longer, slow start leads to what the greatest rate needs there.
+    /// Leads slow start to the window of the greatest rate, once the ACKs' queue has made the path longer.
     fn follow_acks(&self, control: &mut Control) {
         let needed = self.rate.carried(self.rtt_min.saturating_add(self.acks_queue));
         if self.acks_queue > 0 && needed > control.cwnd.saturating_add(control.cwnd / 4) {

@@ -21,7 +21,7 @@ use knee_core::Time;
 
 /// Timestamps are not trusted for so long.
 const TRIAL: Time = Time::from_secs(1);
-/// What `B` is too large by at most, us.
+/// The most by which `B` is too large, us.
 const GRAIN: i64 = 1_000;
 /// The least B follows a drift of one in this many.
 const DRIFT: u64 = 5_000;
@@ -41,7 +41,7 @@ pub struct Reverse {
     back: i64,
     /// Least `F`.
     forth: i64,
-    /// What the least `B` was raised by in all.
+    /// The sum by which the least `B` was raised.
     raised: i64,
     /// The clock counts something else.
     unusable: bool,
@@ -51,7 +51,7 @@ impl Reverse {
     /// No ACK came yet.
     pub const NEW: Self = Self { first: None, back: 0, forth: 0, raised: 0, unusable: false };
 
-    /// What of an RTT of `rtt` us is a queue of the ACKs' way, us.
+    /// The part of an RTT of `rtt` us that is a queue of the ACKs' way, us.
     pub fn queue(&mut self, now: Time, rtt: u64, tsval: Option<u32>) -> u64 {
         let Some(tsval) = tsval else { return 0 };
         let rtt = rtt.cast_signed();

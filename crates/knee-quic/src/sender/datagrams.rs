@@ -12,7 +12,7 @@ const EACH: u64 = 32;
 pub struct Datagrams {
     waiting: VecDeque<(u64, u16)>,
     bytes: u64,
-    /// Those that had no room.
+    /// Numbers of datagrams that had no room.
     dropped: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ mod tests {
         sender.write(500);
         (0..12).for_each(|number| sender.push_datagram(number, 1000, &config));
         sender.send(now, &config, &mut out);
-        // Of the window of 12,000 bytes eleven packets of 1,033 take nearly all.
+        // Eleven packets of 1,033 bytes take nearly all of the window of 12,000.
         let left =
             |out: &[crate::Outgoing]| -> Vec<_> { out.iter().map(|burst| (burst.datagram, burst.offset)).collect() };
         assert_eq!(left(&out), (0..11).map(|number| (true, number)).collect::<Vec<_>>());

@@ -92,7 +92,7 @@ def kernel_of_disciplines() -> list[Missing]:
 
 
 def kernel_of_storage(name: str) -> list[Missing]:
-    """What the running kernel lacks for an algorithm that keeps its state in the socket's storage."""
+    """The feature that the running kernel lacks for an algorithm that keeps its state in the socket's storage."""
     wants = name in algorithms() and "BPF_MAP_TYPE_SK_STORAGE" in _source(name).read_text(encoding="utf-8")
     if not wants or not _BTF.exists() or b"\0bpf_sk_storage_get\0" in _BTF.read_bytes():
         return []
