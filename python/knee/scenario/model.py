@@ -343,11 +343,8 @@ class Tcp(Table):
 
 
 class Quic(Table):
-    """Settings of the QUIC endpoints, the same for all flows; the defaults are quinn's, but for the windows."""
+    """Settings of the QUIC endpoints, the same for all flows."""
 
-    endpoints: Literal["quinn", "knee"] = Field(
-        "quinn", description='what is at the ends of flows under knee\'s algorithms: "quinn" or "knee"'
-    )
     certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
     initial_window: int = Field(10, ge=2, le=1000, description="a number of packets, 2 to 1000")
     initial_rtt: SomeTime = Field(

@@ -236,7 +236,6 @@ pub fn network(bytes: &[u8]) -> Value {
     json!({
         "duration": duration, "seed": seed, "interval": interval, "warmup": warmup,
         "links": all, "flows": flows, "changes": changes, "tcp": tcp,
-        "quic": {"endpoints": "knee"},
     })
 }
 

@@ -129,7 +129,7 @@ pub fn any_works() -> impl Strategy<Value = Works> {
     prop_oneof![wire, any.prop_map(|(model, loss, delay)| Works { model, loss, delay })]
 }
 
-/// The same networks; in half of them some flows go over QUIC, knee's own.
+/// The same networks; in half of them some flows go over QUIC.
 pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     let acks = (prop_oneof![Just(25 * MS), MS..100 * MS], 0u64..12);
     (networks, any::<bool>(), any::<u16>(), acks).prop_map(|(mut spec, some, over, (delay, threshold))| {
@@ -138,7 +138,7 @@ pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value 
                 flow["transport"] = json!("quic");
             }
         }
-        spec["quic"] = json!({"endpoints": "knee", "max_ack_delay": delay, "ack_eliciting_threshold": threshold});
+        spec["quic"] = json!({"max_ack_delay": delay, "ack_eliciting_threshold": threshold});
         spec
     })
 }
