@@ -6,10 +6,12 @@
 //!
 //! The argument is a table `quic` of a specification. Those networks that do not agree are printed.
 
+#![allow(clippy::unwrap_used, reason = "a failure here is a fault of the program")]
+
 #[path = "../tests/beside.rs"]
 mod beside;
 
-use beside::{Apart, Network, apart, without_loss};
+use beside::{Apart, Network, apart, transfer, without_loss};
 use knee_core::Rng;
 use serde_json::{Value, json};
 use std::fmt::Debug;
@@ -40,13 +42,6 @@ fn with_loss(network: &Network, quic: &Value) -> Option<Apart> {
         }
     }
     apart([("goodput", sums[0][0] / sums[1][0]), ("RTT", sums[0][1] / sums[1][1])], 0.03)
-}
-
-/// A completion time of `bytes` that differs by more than 3 %.
-fn transfer(network: &Network, bytes: u64, quic: &Value) -> Option<Apart> {
-    let seconds = 20.0 + 12.0 * bytes as f64 / network.mbit / 1e6;
-    let [own, quinn] = [false, true].map(|in_quinn| network.run(in_quinn, Some(bytes), seconds, 1, quic).completion_s);
-    apart([("completion", own / quinn), ("", 1.0)], 0.03)
 }
 
 /// Judges all cases on as many threads as there are processors, and prints those that are apart.

@@ -7,6 +7,7 @@ use knee_quinn::proto::congestion::ControllerFactory;
 use knee_quinn::stack::OTHER;
 use knee_sim::{Own, OwnMake, Simulation};
 use serde_json::{Value, json};
+use std::f64::consts::LN_10;
 use std::fmt;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ impl Network {
     /// One of 1 to 40 Mbit/s, 10 to 150 ms, both by their logarithm, and 0.7 to 3 BDP of buffer.
     pub fn random(rng: &mut Rng, loss: f64) -> Self {
         let mut between = |least: f64, most: f64| least + (most - least) * rng.unit();
-        let (mbit, rtt_ms) = (libm::exp(between(0.0, 3.688_879)), libm::exp(between(2.302_585, 5.010_635)));
+        let (mbit, rtt_ms) = (libm::exp(between(0.0, 3.688_879)), libm::exp(between(LN_10, LN_10 + 2.708_05)));
         let buffer_ms = (rtt_ms * between(0.7, 3.0)).max(120.0 / mbit);
         Self { mbit, rtt_ms, buffer_ms, loss }
     }
@@ -104,6 +105,13 @@ pub fn without_loss(network: &Network, quic: &Value) -> Option<Apart> {
     apart(ratios, 0.01)
 }
 
+/// A completion time of `bytes` that differs by more than 3 %.
+pub fn transfer(network: &Network, bytes: u64, quic: &Value) -> Option<Apart> {
+    let seconds = 20.0 + 12.0 * bytes as f64 / network.mbit / 1e6;
+    let [own, quinn] = [false, true].map(|in_quinn| network.run(in_quinn, Some(bytes), seconds, 1, quic).completion_s);
+    apart([("completion", own / quinn), ("", 1.0)], 0.03)
+}
+
 /// Of forty networks at most a tenth differs.
 ///
 /// quinn against itself with other seeds differs by up to 0.7 % of the goodput and 0.5 % of the RTT, and by more than a
@@ -115,4 +123,16 @@ fn reno_does_what_it_does_in_quinn() {
     let apart: Vec<_> =
         networks.iter().filter_map(|network| Some((network, without_loss(network, &json!({}))?))).collect();
     assert!(apart.len() <= 4, "{apart:?}");
+}
+
+/// A transfer of one byte is the handshake, one of ten megabytes the rate. Between them the wait of a last ACK decides.
+#[test]
+fn short_and_long_transfers_take_as_long_as_in_quinn() {
+    let mut rng = Rng::stream(3, "beside");
+    for network in (0..12).map(|_| Network::random(&mut rng, 0.0)) {
+        for bytes in [1, 10_000_000] {
+            let apart = transfer(&network, bytes, &json!({}));
+            assert!(apart.is_none(), "{network:?}, {bytes} B: {apart:?}");
+        }
+    }
 }
