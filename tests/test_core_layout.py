@@ -104,6 +104,17 @@ OVER_QUIC: dict[str, Any] = {
         },
     ],
 }
+#: A connection on which as many requests run at once as the least limit of streams lets it.
+WITH_STREAMS: dict[str, Any] = OVER_QUIC | {
+    "flows": [
+        {
+            "cc": "reno",
+            "rtt": "40 ms",
+            "transport": "quic",
+            "traffic": {"kind": "requests", "size": "10 kB", "objects": 50, "streams": 10, "together": True},
+        },
+    ],
+}
 OTHERS_OF_QUIC = {
     "certificate": 5_000,
     "initial_window": 20,
@@ -112,6 +123,7 @@ OTHERS_OF_QUIC = {
     "pacing": False,
     "receive_window": 20_000,
     "stream_receive_window": 20_000,
+    "max_streams": 10,
     "initial_mtu": 1300,
     "max_mtu": 1400,
     "max_ack_delay": 5_000_000,
@@ -131,8 +143,10 @@ def test_the_core_has_the_defaults_of_scenario_files(table: Literal["tcp", "quic
     for key, field in model.model_fields.items():
         rest = {name: value for name, value in told[table].items() if name != key}
 
-        def run(setting: Core, rest: Core = rest) -> tuple[str, dict[str, bytes]]:
-            return _core.simulate(json.dumps(told | {table: rest | setting}))
+        base = spec(from_dict(WITH_STREAMS)) if key == "max_streams" else told
+
+        def run(setting: Core, base: Any = base, rest: Core = rest) -> tuple[str, dict[str, bytes]]:
+            return _core.simulate(json.dumps(base | {table: rest | setting}))
 
         left_out = run({})
         assert run({key: field.default}) == left_out

@@ -10,6 +10,7 @@ import pytest
 
 import knee
 from knee.errors import ScenarioError
+from knee.scenario import from_dict
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
@@ -125,4 +126,79 @@ def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
 )
 def test_what_these_endpoints_do_not_have_is_refused_by_key(told: dict[str, Any], key: str) -> None:
     with pytest.raises(ScenarioError, match=key):
+        knee.run(told)
+
+
+_PAGE: dict[str, Any] = {
+    "kind": "requests",
+    "size": "37 kB",
+    "objects": 71,
+    "streams": 100,
+    "together": True,
+    "number": 1,
+    "priority": [{"urgency": 1}, {"urgency": 5, "incremental": True}],
+}
+
+
+def _page(change: dict[str, Any], **told: Any) -> dict[str, Any]:
+    traffic = {key: value for key, value in (_PAGE | change).items() if value is not None}
+    return _told({"traffic": traffic}, **told)
+
+
+def test_a_page_of_71_streams_takes_the_time_that_it_takes_over_quinn() -> None:
+    """quinn takes 1290 ms with 71 streams; the link alone takes 1051 ms for the bytes of the objects."""
+    flow = knee.run(_page({})).summary["flows"][0]
+    assert flow["pages"]["time_max_ms"] == pytest.approx(1290, rel=0.03)
+    assert flow["requests"]["completed"] == 71
+    one = {"streams": 1, "priority": None, "together": False}
+    assert knee.run(_page(one)).summary["flows"][0]["pages"]["time_max_ms"] == pytest.approx(4322, rel=0.01)
+
+
+def test_the_urgent_half_of_a_page_comes_in_half_the_time() -> None:
+    """36 of 71 objects are of urgency 1. Together, the others come once these have."""
+    times = knee.run(_page({})).summary["flows"][0]["requests"]
+    assert times["time_p50_ms"] == pytest.approx(1268 / 2, rel=0.1)
+    shared = knee.run(_page({"priority": {"incremental": True}})).summary["flows"][0]["requests"]
+    assert shared["time_p50_ms"] > 0.95 * shared["time_max_ms"]
+
+
+def test_a_page_is_written_to_its_scenario_and_read_again() -> None:
+    scenario = from_dict(_page({"priority": {"urgency": 2}}))
+    assert from_dict(scenario.model_dump()) == scenario
+    written = scenario.flows[0].traffic.model_dump()["priority"]  # type: ignore[union-attr]
+    assert written == [{"urgency": 2, "incremental": False}]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (_page({"streams": 101}), r"traffic\.streams: 101 is more than max_streams of \[quic\], 100; .* at most 100"),
+        (_page({}, quic={"max_streams": 99}), r"traffic\.streams: 100 is more than max_streams .* at most 99"),
+        (_told({}, quic={"max_streams": 99}), r"quic\.max_streams: no connection has several streams; .* no such key"),
+        (_page({"streams": 0}), r"traffic\.streams: 0 is out of range"),
+        (_page({"streams": 1}), r"traffic\.together: one connection asks for one object at a time"),
+        (_page({"streams": 1, "together": False}), r"traffic\.priority: .* expected streams of 2 or more"),
+        (_page({"priority": []}), r"traffic\.priority: it is empty"),
+        (_page({"priority": "u=1, i"}), r"traffic\.priority: \"u=1, i\" is not a priority; expected a table such as"),
+        (_page({"priority": {"urgency": 8}}), r"traffic\.priority\[0\]\.urgency: 8 is out of range; .* 0 to 7"),
+        (_page({"priority": {"u": 1}}), r"traffic\.priority\[0\]\.u: unknown key; there are: urgency, incremental"),
+    ],
+)
+def test_streams_and_priorities_that_mean_nothing_are_refused_by_key(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        knee.run(told)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"transport": "tcp"}, 'a connection of TCP has one stream; expected transport = "quic", or no such key'),
+        ({"cc": "quinn:cubic"}, "connections of the QUIC stack quinn have one stream here; .* no such key"),
+        ({"cc": "noq:cubic"}, "connections of the QUIC stack noq have one stream here; .* no such key"),
+    ],
+)
+def test_flows_whose_connections_have_one_stream_refuse_more(change: dict[str, Any], said: str) -> None:
+    told = _page({})
+    told["flows"][0] |= change
+    with pytest.raises(ScenarioError, match=rf"flows\[0\]\.traffic\.streams: {said}"):
         knee.run(told)

@@ -10,6 +10,7 @@ pub mod declare;
 pub mod given;
 pub mod packet;
 pub mod params;
+pub mod priority;
 pub mod registry;
 pub mod rng;
 #[cfg(feature = "testing")]
@@ -20,5 +21,6 @@ pub use connection::{ConnectionId, Tuple};
 pub use given::{Conflict, ParamsSpec, ValueSpec};
 pub use packet::{Packet, Payload, Received, Seq};
 pub use params::{Kind, Param, ParamError, Params, Value};
+pub use priority::Priority;
 pub use rng::Rng;
 pub use units::{Bytes, Rate, Time};

@@ -36,6 +36,8 @@ struct Connection {
     asked_up: u64,
     asked_down: u64,
     pending: VecDeque<ExchangeEnds>,
+    /// Exchanges started so far.
+    exchanges: u64,
 }
 
 impl Connection {
@@ -122,6 +124,7 @@ impl Sockets {
             asked_up: 0,
             asked_down: 0,
             pending: VecDeque::new(),
+            exchanges: 0,
         })
     }
 
@@ -176,8 +179,9 @@ impl Sockets {
         while let Some(connection) = self.connections.get_mut(&number) {
             match connection.pending.front() {
                 Some(first) if connection.is_complete(first) => {
+                    let exchange = connection.exchanges - connection.pending.len() as u64;
                     connection.pending.pop_front();
-                    application.on_complete(Conn(number), self);
+                    application.on_complete(Conn(number), exchange, self);
                 }
                 Some(_) => return,
                 None => {
@@ -208,8 +212,11 @@ impl Net for Sockets {
         Conn(number)
     }
 
-    fn exchange(&mut self, conn: Conn, exchange: Exchange) {
-        let Some(connection) = self.connections.get_mut(&conn.0) else { return };
+    fn exchange(&mut self, conn: Conn, exchange: Exchange) -> u64 {
+        // A connection that could not be opened ends the run.
+        let Some(connection) = self.connections.get_mut(&conn.0) else { return 0 };
+        let number = connection.exchanges;
+        connection.exchanges += 1;
         connection.asked_up += exchange.up;
         connection.asked_down += exchange.down;
         connection.pending.push_back(ExchangeEnds {
@@ -222,6 +229,7 @@ impl Net for Sockets {
         if let Err(error) = told.and_then(|()| connection.send()) {
             self.fail(failed("an exchange cannot be started")(error));
         }
+        number
     }
 
     fn close(&mut self, conn: Conn) {

@@ -40,7 +40,7 @@ impl ControlPipe {
     /// # Errors
     /// Where the pipe is broken.
     pub fn tell(&mut self, port: u16, exchange: Exchange) -> io::Result<()> {
-        let Exchange { up, down, service } = exchange;
+        let Exchange { up, down, service, .. } = exchange;
         let told = Told { up, down, service_ns: service.as_nanos(), port: u64::from(port) };
         self.0.write_all(bytemuck::bytes_of(&told))
     }

@@ -26,7 +26,7 @@ impl Application for Script {
     fn start(&mut self, net: &mut dyn Net) {
         self.together = net.open();
         for &(up, down) in &self.sizes {
-            net.exchange(self.together, Exchange { up, down, service: SERVICE });
+            net.exchange(self.together, Exchange { down, service: SERVICE, ..Exchange::of(up) });
         }
         net.close(self.together);
         self.on_wake(net);
@@ -45,7 +45,7 @@ impl Application for Script {
         net.record(row);
     }
 
-    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, conn: Conn, _: u64, net: &mut dyn Net) {
         let what = if conn == self.together { What::Request } else { What::Transfer } as u32;
         let row = Completion {
             t_s: net.now().as_secs_f64(),
@@ -67,7 +67,7 @@ impl Application for Script {
         }
         self.left -= 1;
         let conn = net.open();
-        net.exchange(conn, Exchange { up: self.sizes[self.left].0, down: 0, service: Time::ZERO });
+        net.exchange(conn, Exchange::of(self.sizes[self.left].0));
         net.close(conn);
     }
 

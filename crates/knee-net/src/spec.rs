@@ -109,6 +109,8 @@ pub struct QuicSpec {
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
     pub stream_receive_window: Option<u64>,
+    /// With knee's endpoints: streams that a server lets a client have open at once (RFC 9000, 4.6).
+    pub max_streams: u32,
     /// With a stack's endpoints: bytes of UDP payload of a full datagram at the start.
     pub initial_mtu: u16,
     /// Bytes of UDP payload of a full datagram; with a stack's endpoints, up to which path MTU discovery raises it (RFC
@@ -132,6 +134,7 @@ impl Default for QuicSpec {
             pacing: true,
             receive_window: None,
             stream_receive_window: None,
+            max_streams: 100,
             initial_mtu: 1200,
             max_mtu: 1452,
             max_ack_delay: 25_000_000,

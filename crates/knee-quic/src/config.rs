@@ -76,8 +76,16 @@ params! {
         /// bytes beyond those that were acknowledged in order that the peer takes (MAX_DATA)
         receive_window: Bytes = Bytes(1 << 30), in Bytes(1200)..=Bytes((1 << 31) - 1),
             from "ours: nothing is held back";
+        /// the same of one stream (MAX_STREAM_DATA)
+        stream_receive_window: Bytes = Bytes(1 << 30), in Bytes(1200)..=Bytes((1 << 31) - 1),
+            from "ours: nothing is held back";
+        /// streams that the peer lets a client have open at once, where it uses several (MAX_STREAMS)
+        max_streams: u32 = 100, in 1..=1_000_000, from "quinn 0.11";
     }
 }
+
+/// Bytes of [`Settings::headers`] that are the head of a STREAM frame.
+const STREAM_HEAD: u16 = 6;
 
 /// A factor as a whole number of parts.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +123,8 @@ pub struct Config {
     pub time_threshold: Factor,
     /// Windows sent per RTT.
     pub pacing_gain: Factor,
+    /// Bytes beyond those acknowledged in order that the peer takes of the only stream of a connection.
+    pub only_stream_window: u64,
 }
 
 impl Config {
@@ -123,7 +133,7 @@ impl Config {
     /// # Errors
     /// With the setting that contradicts another one, its value, and the values that would be accepted.
     pub fn new(settings: &Settings) -> Result<Self, Conflict> {
-        let Settings { datagram, initial_window, initial_bytes, min_window, receive_window, .. } = *settings;
+        let Settings { datagram, initial_window, initial_bytes, min_window, .. } = *settings;
         //= RFC 9002, 7.2
         //# Endpoints SHOULD use an initial congestion window of ten times the maximum datagram size
         //# (max_datagram_size), while limiting the window to the larger of 14,720 bytes or twice the maximum datagram
@@ -133,9 +143,12 @@ impl Config {
             let found = format!("{min_window} packets, and the initial window is {window}");
             return Err(conflict("min_window", found, format!("at most {window}")));
         }
-        if receive_window.0 < u64::from(datagram) {
-            let found = format!("{receive_window}, and a datagram has {datagram}");
-            return Err(conflict("receive_window", found, format!("at least {datagram} B")));
+        let Settings { receive_window, stream_receive_window, .. } = *settings;
+        for (key, window) in [("receive_window", receive_window), ("stream_receive_window", stream_receive_window)] {
+            if window.0 < u64::from(datagram) {
+                let found = format!("{window}, and a datagram has {datagram}");
+                return Err(conflict(key, found, format!("at least {datagram} B")));
+            }
         }
         if settings.max_ack_delay > Time::ZERO && settings.max_ack_delay < DELAY_UNIT {
             let found = format!("{}, and ACKs report their delay in units of {DELAY_UNIT}", settings.max_ack_delay);
@@ -148,12 +161,18 @@ impl Config {
             initial_window: window,
             time_threshold: Factor::of(settings.time_threshold),
             pacing_gain: Factor::of(settings.pacing_gain),
+            only_stream_window: receive_window.0.min(stream_receive_window.0),
         })
     }
 
     /// Bytes of data in a full packet.
     pub const fn payload(&self) -> u16 {
         self.datagram - self.headers
+    }
+
+    /// Bytes for frames in a packet of several streams: the head of each is counted with it.
+    pub const fn room(&self) -> u16 {
+        self.payload() + STREAM_HEAD
     }
 
     /// Bytes of a datagram with `data` bytes of data.

@@ -49,7 +49,7 @@ pub struct AckFrame {
 }
 
 /// Bytes of a number as a variable-length integer (RFC 9000, 16).
-const fn varint(n: u64) -> u16 {
+pub const fn varint(n: u64) -> u16 {
     match n {
         0..0x40 => 1,
         0x40..0x4000 => 2,

@@ -3,7 +3,8 @@
 //!
 //! A [`Sender`] takes [`AckFrame`]s and timers and gives the packets that leave; a [`Receiver`] takes packets and gives
 //! ACK frames. Both know nothing of what lies between them. All of their packets are in one packet number space, that
-//! of application data; the [`handshake`] is by machines of its own, and confirmed from their start.
+//! of application data; the [`handshake`] is by machines of its own, and confirmed from their start. A connection has
+//! one stream in each direction, or several at once with priorities ([`Sender::use_streams`]).
 //!
 //! ```
 //! use knee_core::Time;
@@ -29,6 +30,7 @@
 
 pub mod config;
 mod frame;
+mod frames;
 pub mod handshake;
 mod ranges;
 pub mod receiver;
@@ -36,6 +38,7 @@ pub mod sender;
 
 pub use config::{Config, Settings};
 pub use frame::{AckFrame, DELAY_UNIT, EcnCounts, Mark};
+pub use frames::{Frames, StreamFrame};
 pub use ranges::{Range, Ranges};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Outgoing, Sender, SenderInit, Violation};

@@ -5,8 +5,11 @@
 //! bounded: the lowest are forgotten, and packets below them no longer accepted (13.2.3). The receiver sends nothing
 //! that elicits an ACK, so it learns of no ACK that arrived.
 
+mod streams;
+
 use crate::config::Config;
 use crate::frame::{AckFrame, DELAY_UNIT, EcnCounts, Mark};
+use crate::frames::Frames;
 use crate::ranges::{Range, Ranges};
 use crate::sender::Outgoing;
 use knee_core::Time;
@@ -64,6 +67,8 @@ pub struct Receiver {
     /// Bytes of the stream that arrived, and how many they are.
     data: Ranges,
     delivered: u64,
+    /// The streams of a connection that has several at once.
+    streams: Option<Box<streams::Streams>>,
     /// Packets that arrived twice, or too late to be told apart.
     duplicates: u64,
 }
@@ -194,12 +199,27 @@ impl Receiver {
         Some(AckFrame { top, below: self.below.clone(), below_size: self.below_size, delay, ecn })
     }
 
+    /// Takes a packet with frames of several streams, as [`Receiver::on_packet`].
+    pub fn on_frames(&mut self, packet: &Arrival, frames: &Frames, now: Time, config: &Config) -> Option<AckFrame> {
+        let duplicates = self.duplicates;
+        let ack = self.on_packet(packet, now, config);
+        if self.duplicates == duplicates {
+            self.delivered += self.streams.get_or_insert_default().take(frames);
+        }
+        ack
+    }
+
+    /// Streams that have come as a whole since the last call.
+    pub fn take_complete(&mut self) -> Vec<u64> {
+        self.streams.as_mut().map_or_else(Vec::new, |streams| streams.take_complete())
+    }
+
     /// Bytes of the stream that arrived in order.
     pub fn in_order(&self) -> u64 {
         self.data.first_missing(0)
     }
 
-    /// Bytes of the stream that arrived, in any order; each counts once.
+    /// Bytes of streams that arrived, in any order; each counts once.
     pub const fn delivered(&self) -> u64 {
         self.delivered
     }

@@ -27,3 +27,4 @@ mod sender_log;
 #[cfg(feature = "quic")]
 mod steered;
 mod stepping;
+mod streams;

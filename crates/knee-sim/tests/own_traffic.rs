@@ -56,7 +56,7 @@ impl Application for Uploads {
 
     fn on_connected(&mut self, _: Conn, _: &mut dyn Net) {}
 
-    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, conn: Conn, _: u64, net: &mut dyn Net) {
         let (started, bytes) = self.running.remove(&conn).unwrap();
         net.record(Completion::new(What::Transfer, started, net.now(), bytes, f64::NAN));
         net.close(conn);
@@ -68,7 +68,7 @@ impl Application for Uploads {
         }
         let (conn, up) = (net.open(), self.sizes.draw(&mut self.rng).min(self.settings.most.0));
         self.running.insert(conn, (net.now(), up));
-        net.exchange(conn, Exchange { up, down: 0, service: Time::ZERO });
+        net.exchange(conn, Exchange::of(up));
         net.wake(net.now() + self.settings.period);
     }
 

@@ -14,4 +14,6 @@ mod page;
 #[cfg(any(feature = "noq", feature = "quinn"))]
 mod quic;
 mod refusals;
+#[cfg(feature = "quinn")]
+mod streams;
 mod use_of_it;

@@ -100,7 +100,7 @@ impl Bursts {
     fn hand_over(&mut self, net: &mut dyn Net) {
         let Some(conn) = self.conn else { return };
         while self.next.is_some_and(|at| at <= net.now()) {
-            net.exchange(conn, Exchange { up: self.params.burst.0, down: 0, service: Time::ZERO });
+            net.exchange(conn, Exchange::of(self.params.burst.0));
             self.pending.push_back(net.now());
             if self.params.waits {
                 self.next = None;
@@ -136,7 +136,7 @@ impl Application for Bursts {
         self.close_if_over(net);
     }
 
-    fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, _: Conn, _: u64, net: &mut dyn Net) {
         let started = self.pending.pop_front().expect("what completes was handed over");
         net.record(Completion::new(What::Transfer, started, net.now(), self.params.burst.0, f64::NAN));
         if self.params.waits && !self.stopped {

@@ -1,7 +1,8 @@
 //! Checks of tables in specifications.
 
 use crate::datagrams::HEADERS;
-use crate::spec::{Arrivals, Count, Packets, Pages, Rates, Size};
+use crate::spec::{Arrivals, Count, Packets, Pages, Priorities, Rates, Size};
+use knee_core::Priority;
 use knee_core::packet::MTU;
 
 /// A year, in ns: the longest time.
@@ -93,6 +94,16 @@ fn check_distribution(points: &[(u64, f64)]) -> Result<(), String> {
         return Err(format!("the last cumulative probability is {whole} at {last} bytes; it must be 1"));
     }
     within("the greatest size", *last, "bytes", 1, MAX_SIZE)
+}
+
+impl Priorities {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let beyond = self.0.iter().find(|priority| priority.urgency > Priority::LAST);
+        beyond.map_or_else(
+            || if self.0.is_empty() { Err("the list of priorities is empty".into()) } else { Ok(()) },
+            |priority| within("the urgency", priority.urgency.into(), "", 0, Priority::LAST.into()),
+        )
+    }
 }
 
 impl Rates {

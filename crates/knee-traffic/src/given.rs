@@ -1,7 +1,7 @@
 //! The parameters that a specification gives a kind of traffic, read as its entry declares them.
 
 use crate::Entry;
-use crate::spec::{Arrivals, Count, Packets, Pages, Rates, Size};
+use crate::spec::{Arrivals, Count, Packets, Pages, Priorities, Rates, Size};
 use knee_core::{Kind, Param, Params, ParamsSpec, ValueSpec};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -73,6 +73,8 @@ forms! {
     Rates(Rates) = "rates";
     /// Recorded packets.
     Packets(Packets) = "packets";
+    /// Priorities of messages.
+    Priorities(Priorities) = "priorities";
 }
 
 fn from_json<T: DeserializeOwned>(json: &Json) -> Result<T, String> {

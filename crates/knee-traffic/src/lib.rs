@@ -37,7 +37,7 @@ pub use given::{Content, Form, Given, Table};
 pub use registry::{add, find, registry};
 pub use spec::TrafficSpec;
 
-use knee_core::{Rng, Time};
+use knee_core::{Priority, Rng, Time};
 
 /// A connection of an application, by the number that [`Net::open`] gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +53,15 @@ pub struct Exchange {
     pub down: u64,
     /// How long the other end takes before it answers.
     pub service: Time,
+    /// Its priority among those of its connection that run at once.
+    pub priority: Priority,
+}
+
+impl Exchange {
+    /// One of `up` bytes, without an answer.
+    pub fn of(up: u64) -> Self {
+        Self { up, down: 0, service: Time::ZERO, priority: Priority::default() }
+    }
 }
 
 /// An application's access to the ground it runs on: time, connections, exchanges, records.
@@ -61,9 +70,10 @@ pub trait Net {
     fn now(&self) -> Time;
     /// Opens a connection to the other end; [`Application::on_connected`] follows, or nothing does.
     fn open(&mut self) -> Conn;
-    /// Starts an exchange on a connection that is open or being opened. Exchanges of one connection go one after the
-    /// other in each direction and complete in their order.
-    fn exchange(&mut self, conn: Conn, exchange: Exchange);
+    /// Starts an exchange on a connection that is open or being opened. Gives its number among those of the connection,
+    /// from 0. Exchanges of one connection go one after the other in each direction and complete in their order; where
+    /// it has several streams ([`TrafficSpec::streams`]), each goes on one of its own.
+    fn exchange(&mut self, conn: Conn, exchange: Exchange) -> u64;
     /// Closes a connection, once all exchanges on it are complete.
     fn close(&mut self, conn: Conn);
     /// Asks for a call of [`Application::on_wake`] at `at`. There is one such time: a later call replaces it.
@@ -78,8 +88,8 @@ pub trait Application: Send + CloneApplication {
     fn start(&mut self, net: &mut dyn Net);
     /// A connection is open: the handshake is over.
     fn on_connected(&mut self, conn: Conn, net: &mut dyn Net);
-    /// The oldest exchange of a connection is complete.
-    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net);
+    /// The exchange of this number is complete: where the connection has one stream, its oldest.
+    fn on_complete(&mut self, conn: Conn, exchange: u64, net: &mut dyn Net);
     /// The time it asked for has come.
     fn on_wake(&mut self, net: &mut dyn Net);
     /// Its flow stops: nothing new from now on.

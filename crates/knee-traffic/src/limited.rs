@@ -90,7 +90,7 @@ impl AppLimited {
         let since = net.now() - began;
         let due = self.rate.bytes_in(since).0 / self.chunk.0 + 1;
         if due > self.written {
-            net.exchange(conn, Exchange { up: (due - self.written) * self.chunk.0, down: 0, service: Time::ZERO });
+            net.exchange(conn, Exchange::of((due - self.written) * self.chunk.0));
             self.pending += 1;
             self.written = due;
         }
@@ -119,7 +119,7 @@ impl Application for AppLimited {
         self.close_if_over(net);
     }
 
-    fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, _: Conn, _: u64, net: &mut dyn Net) {
         let full = self.pending >= OWED;
         self.pending -= 1;
         if full {

@@ -69,6 +69,10 @@ fn table(form: Form, rng: &mut Rng) -> Json {
             let sized = times(rng).into_iter().map(|at| (at, 28 + rng.below(1_473)));
             json!(sized.collect::<Vec<_>>())
         }
+        Form::Priorities => {
+            let each = (0..=rng.below(3)).map(|_| json!({"urgency": rng.below(8), "incremental": rng.chance(0.5)}));
+            json!(each.collect::<Vec<_>>())
+        }
     }
 }
 

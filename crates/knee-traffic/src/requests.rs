@@ -2,10 +2,12 @@
 //!
 //! A page is loaded as HTTP/1.1 (RFC 9112) has it, one request at a time on each connection, no pipelining: first its
 //! first object (the HTML, which names the others) alone; then all others, over at most `connections` parallel
-//! connections. With `together` nothing waits for the first: a page is the block of a file whose parts a client asks
-//! several servers for, and the next is asked for when the slowest has answered (incast; Phanishayee et al., FAST
-//! 2008). A page takes idle connections where there are any, the one used last first, and opens new ones for what is
-//! left. A connection is usable after its TCP handshake and, with TLS, the round trips of that:
+//! connections. With `streams` above 1 a connection has as many requests at once, each on a stream of QUIC, as HTTP/3
+//! (RFC 9114) has it, and answers come by their `priority` (RFC 9218). With `together` nothing waits for the first: a
+//! page is the block of a file whose parts a client asks several servers for, and the next is asked for when the
+//! slowest has answered (incast; Phanishayee et al., FAST 2008). A page takes idle connections where there are any, the
+//! one used last first, and opens new ones for what is left. A connection is usable after its TCP handshake and, with
+//! TLS, the round trips of that:
 //!
 //! | TLS | client sends | server answers |
 //! |---|---|---|
@@ -30,13 +32,13 @@
 use knee_core::convert::{index, truncated_u32};
 use std::collections::{BTreeMap, VecDeque};
 
-use knee_core::{Bytes, Rng, Time, choice, params};
+use knee_core::{Bytes, Conflict, Rng, Time, choice, params};
 
 use crate::arrivals::{ArrivalTimes, nanos};
 use crate::check::{MAX_SIZE, MAX_SPAN};
 use crate::sizes::exponential;
-use crate::spec::{Count, Pages, Size};
-use crate::{Application, Completion, Conn, Entry, Exchange, Form, Make, Net, Table, What};
+use crate::spec::{Count, Pages, Priorities, Size};
+use crate::{Application, Completion, Conn, Entry, Exchange, Form, Given, Make, Net, Table, What};
 
 /// The entry in the registry.
 pub const ENTRY: Entry = Entry {
@@ -48,13 +50,14 @@ pub const ENTRY: Entry = Entry {
         Table { name: "pages", form: Form::Pages, about: "when pages are asked for" },
         Table { name: "size", form: Form::Size, about: "how large each answer is" },
         Table { name: "objects", form: Form::Count, about: "answers per page" },
+        Table { name: "priority", form: Form::Priorities, about: "priority of an answer, or of each in turn" },
     ],
     required: &["pages", "size", "objects"],
     pulls: true,
     echoes: false,
     sockets: true,
     independent: |_| false,
-    check: |_| Ok(()),
+    check,
     load: |given| match given.table("pages") {
         Pages::Closed(..) => None,
         Pages::Open(arrivals) => {
@@ -63,7 +66,8 @@ pub const ENTRY: Entry = Entry {
     },
     make: Make::Application(|given, rng| {
         let (size, objects) = (given.table::<Size>("size").clone(), *given.table("objects"));
-        Box::new(Requests::new(given.table("pages"), size, objects, (&given.params).into(), rng))
+        let priorities = given.find("priority").cloned().unwrap_or_default();
+        Box::new(Requests::new(given.table("pages"), (size, objects, priorities), (&given.params).into(), rng))
     }),
 };
 
@@ -86,6 +90,8 @@ params! {
         request: Bytes = Bytes(500), in Bytes(1)..=Bytes(MAX_SIZE), from "ours: a browser's header fields";
         /// connections at most for a page
         connections: u64 = 1, in 1..=100_000, from "ours: an RPC";
+        /// requests at most at once on a connection, each on a stream of QUIC
+        streams: u64 = 1, in 1..=100_000, from "RFC 9112; RFC 9114, 4.1";
         /// whether connections stay open from page to page; at most `connections` wait idle, the others close
         persistent: bool = false, from "ours: HTTP/1.0";
         /// TLS handshake
@@ -103,9 +109,10 @@ params! {
 #[derive(Clone)]
 struct Requests {
     params: Params,
-    /// Bytes of each answer, and answers of a page.
+    /// Bytes of each answer, answers of a page, and their priorities.
     size: Size,
     objects: Count,
+    priorities: Priorities,
     users: Users,
     /// Stream of the sizes and counts of objects.
     sizes: Rng,
@@ -134,8 +141,9 @@ enum Users {
 struct Page {
     started: Time,
     bytes: u64,
-    /// Objects that nobody has asked for, in their order.
+    /// Objects that nobody has asked for, in their order, and how many were.
     waiting: VecDeque<u64>,
+    asked: u64,
     /// Requests that are not answered.
     running: u32,
     /// The first object has not come, without which the others are unknown.
@@ -157,8 +165,8 @@ enum LinkState {
     Connecting,
     /// In this round trip of the TLS handshake, from 0.
     Tls(usize),
-    /// An answer of this many bytes is on its way.
-    Busy(u64),
+    /// Answers are on their way, by the number of the exchange: bytes, and when each was asked for.
+    Busy(BTreeMap<u64, (u64, Time)>),
 }
 
 impl Tls {
@@ -195,7 +203,12 @@ impl Count {
 }
 
 impl Requests {
-    fn new(pages: &Pages, size: Size, objects: Count, params: Params, mut rng: Rng) -> Self {
+    fn new(
+        pages: &Pages,
+        (size, objects, priorities): (Size, Count, Priorities),
+        params: Params,
+        mut rng: Rng,
+    ) -> Self {
         let times = Rng::stream(rng.next_u64(), "arrivals");
         let users = match pages {
             Pages::Closed(think, random) => Users::One(*think, random.then_some(times)),
@@ -205,6 +218,7 @@ impl Requests {
             params,
             size,
             objects,
+            priorities,
             users,
             sizes: Rng::stream(rng.next_u64(), "sizes"),
             began: Time::ZERO,
@@ -234,9 +248,10 @@ impl Requests {
             let objects = self.objects.draw(&mut self.sizes);
             let waiting: VecDeque<u64> = (0..objects).map(|_| self.size.draw(&mut self.sizes)).collect();
             let bytes = waiting.iter().sum();
-            let Params { together, connections, .. } = self.params;
-            self.pages.insert(number, Page { started: net.now(), bytes, waiting, running: 0, first: !together });
-            for _ in 0..if together { u64::from(objects).min(connections) } else { 1 } {
+            let Params { together, connections, streams, .. } = self.params;
+            let page = Page { started: net.now(), bytes, waiting, asked: 0, running: 0, first: !together };
+            self.pages.insert(number, page);
+            for _ in 0..if together { u64::from(objects).div_ceil(streams).min(connections) } else { 1 } {
                 self.take_connection(number, net);
             }
             self.advance();
@@ -257,17 +272,28 @@ impl Requests {
         }
     }
 
-    /// Sends the page's next request on a connection that is ready; where there is none, it is idle or closes.
+    /// Sends the page's next requests on a connection that is ready; where none runs then, it is idle or closes.
     fn use_connection(&mut self, conn: Conn, number: u64, net: &mut dyn Net) {
-        if let Some(page) = self.pages.get_mut(&number)
+        let mut running = match self.links.remove(&conn) {
+            Some(Link { state: LinkState::Busy(running), .. }) => running,
+            _ => BTreeMap::new(),
+        };
+        while let Some(page) = self.pages.get_mut(&number)
+            && (running.len() as u64) < self.params.streams
+            && !(page.first && page.running > 0)
             && let Some(bytes) = page.waiting.pop_front()
         {
+            let priority = self.priorities.of(page.asked);
+            page.asked += 1;
             page.running += 1;
-            self.links.insert(conn, Link { page: number, state: LinkState::Busy(bytes), since: net.now() });
-            net.exchange(conn, Exchange { up: self.params.request.0, down: bytes, service: self.params.service });
+            let Params { request, service, .. } = self.params;
+            let exchange = net.exchange(conn, Exchange { up: request.0, down: bytes, service, priority });
+            running.insert(exchange, (bytes, net.now()));
+        }
+        if !running.is_empty() {
+            self.links.insert(conn, Link { page: number, state: LinkState::Busy(running), since: net.now() });
             return;
         }
-        self.links.remove(&conn);
         if self.params.persistent && self.idle.len() < index(self.params.connections) {
             self.idle.push(conn);
         } else {
@@ -281,7 +307,7 @@ impl Requests {
         let rounds = self.params.tls.rounds();
         if let Some((up, down)) = rounds.get(round).copied() {
             self.links.insert(conn, Link { page, state: LinkState::Tls(round), since });
-            net.exchange(conn, Exchange { up, down, service: Time::ZERO });
+            net.exchange(conn, Exchange { down, ..Exchange::of(up) });
             return;
         }
         if round > 0 {
@@ -303,8 +329,8 @@ impl Requests {
         }
         self.use_connection(conn, number, net);
         if first {
-            let more = self.pages.get(&number).map_or(0, |page| page.waiting.len());
-            for _ in 0..more.min(index(self.params.connections) - 1) {
+            let more = self.pages.get(&number).map_or(0, |page| page.waiting.len() as u64);
+            for _ in 0..more.div_ceil(self.params.streams).min(self.params.connections - 1) {
                 self.take_connection(number, net);
             }
         }
@@ -333,6 +359,15 @@ impl Requests {
     }
 }
 
+/// Refuses priorities that nobody is to obey.
+fn check(given: &Given) -> Result<(), Conflict> {
+    if given.find::<Priorities>("priority").is_some() && given.params.count("streams") == 1 {
+        let found = "answers of a connection come one after the other, with `streams` of 1".into();
+        return Err(Conflict { key: "priority", found, accepted: "`streams` of 2 or more, or no such key".into() });
+    }
+    Ok(())
+}
+
 impl Application for Requests {
     fn start(&mut self, net: &mut dyn Net) {
         self.began = net.now();
@@ -349,12 +384,18 @@ impl Application for Requests {
         self.shake_hands(conn, link.page, 0, net.now(), net);
     }
 
-    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
-        let Link { page, ref state, since } = self.links[&conn];
-        match *state {
+    fn on_complete(&mut self, conn: Conn, exchange: u64, net: &mut dyn Net) {
+        let Link { page, state, since } =
+            self.links.get_mut(&conn).expect("an exchange is of a connection that is busy");
+        let (page, since) = (*page, *since);
+        match state {
             LinkState::Connecting => unreachable!("nothing is sent on a connection that is not open"),
-            LinkState::Tls(round) => self.shake_hands(conn, page, round + 1, since, net),
-            LinkState::Busy(bytes) => {
+            LinkState::Tls(round) => {
+                let next = *round + 1;
+                self.shake_hands(conn, page, next, since, net);
+            }
+            LinkState::Busy(running) => {
+                let (bytes, since) = running.remove(&exchange).expect("each exchange completes once");
                 net.record(Completion::new(What::Request, since, net.now(), bytes, f64::NAN));
                 self.answered(conn, page, net);
             }

@@ -2,7 +2,7 @@
 
 use crate::given::Given;
 use crate::{Entry, registry};
-use knee_core::Rate;
+use knee_core::{Priority, Rate, Value};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -63,6 +63,15 @@ impl TrafficSpec {
     /// True if the other end sends each datagram back: see [`Entry::echoes`].
     pub fn echoes(&self) -> bool {
         self.is(|entry, _| entry.echoes)
+    }
+
+    /// Exchanges that a connection has at once at most; above 1, each goes on a stream of its own. A kind that declares
+    /// a parameter `streams` can have several.
+    pub fn streams(&self) -> u64 {
+        match self.resolved().and_then(|(_, given)| given.params.find("streams")) {
+            Some(Value::Count(streams)) => streams,
+            _ => 1,
+        }
     }
 
     /// True if its connections meet only in the network: see [`Entry::independent`].
@@ -126,6 +135,18 @@ pub enum Size {
     Pareto(f64, f64, u64),
     /// Sizes in bytes with the probability that a size is at most that, both ascending, the last 1; linear in between.
     Empirical(Vec<(u64, f64)>),
+}
+
+/// Priorities (RFC 9218), of which messages have one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Priorities(pub Vec<Priority>);
+
+impl Priorities {
+    /// That of message `n`, counted from 0.
+    pub fn of(&self, n: u64) -> Priority {
+        let place = n.checked_rem(self.0.len() as u64).map_or(0, knee_core::convert::index);
+        self.0.get(place).copied().unwrap_or_default()
+    }
 }
 
 /// Ascending rates, bit/s.

@@ -1,6 +1,6 @@
 //! A [`Net`] for tests: an ideal path, and checks of what an application must not do.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use knee_core::{Bytes, Rate, Time};
 
@@ -9,7 +9,7 @@ use crate::{Application, Completion, Conn, Exchange, Net, What};
 /// An event on the path.
 enum Event {
     Connected(Conn),
-    Complete(Conn),
+    Complete(Conn, u64),
 }
 
 /// A connection, whose every direction carries the path's rate.
@@ -19,8 +19,9 @@ struct Connection {
     up_free: Time,
     down_free: Time,
     complete: Time,
-    /// Exchanges that are not complete.
-    pending: VecDeque<Exchange>,
+    /// Numbers of the exchanges that are not complete, and how many there have been.
+    pending: Vec<u64>,
+    exchanges: u64,
     closed: bool,
 }
 
@@ -42,6 +43,10 @@ pub struct Ideal {
     pub wakes: u64,
     /// The most connections that were not closed at the same time.
     pub most_open: usize,
+    /// Each exchange has a stream of its own, and waits for no other.
+    pub streams: bool,
+    /// The most exchanges of a connection that ran at the same time.
+    pub most_running: usize,
 }
 
 impl Ideal {
@@ -58,6 +63,8 @@ impl Ideal {
             exchanges: Vec::new(),
             wakes: 0,
             most_open: 0,
+            streams: false,
+            most_running: 0,
         }
     }
 
@@ -92,9 +99,12 @@ impl Ideal {
     fn happen(&mut self, app: &mut dyn Application) {
         match self.events.pop_first().unwrap().1 {
             Event::Connected(conn) => app.on_connected(conn, self),
-            Event::Complete(conn) => {
-                self.connections[conn.0 as usize].pending.pop_front().unwrap();
-                app.on_complete(conn, self);
+            Event::Complete(conn, number) => {
+                let pending = &mut self.connections[conn.0 as usize].pending;
+                let place = pending.iter().position(|other| *other == number).unwrap();
+                assert!(place == 0 || self.streams, "in their order");
+                pending.remove(place);
+                app.on_complete(conn, number, self);
             }
         }
     }
@@ -128,13 +138,13 @@ impl Net for Ideal {
     fn open(&mut self) -> Conn {
         let open = self.now + self.rtt;
         let conn = Conn(self.connections.len() as u32);
-        let pending = VecDeque::new();
         self.connections.push(Connection {
             open,
             up_free: open,
             down_free: open,
             complete: open,
-            pending,
+            pending: Vec::new(),
+            exchanges: 0,
             closed: false,
         });
         self.push(open, Event::Connected(conn));
@@ -142,11 +152,14 @@ impl Net for Ideal {
         conn
     }
 
-    fn exchange(&mut self, conn: Conn, exchange: Exchange) {
+    fn exchange(&mut self, conn: Conn, exchange: Exchange) -> u64 {
         assert!(exchange.up >= 1, "an exchange of nothing");
         let half = self.rtt / 2;
         let c = &mut self.connections[conn.0 as usize];
         assert!(!c.closed, "an exchange on a closed connection");
+        if self.streams {
+            (c.up_free, c.down_free, c.complete) = (c.open, c.open, c.open);
+        }
         c.up_free = c.up_free.max(self.now) + self.rate.time_for(Bytes(exchange.up));
         let arrived = c.up_free + half;
         if exchange.down > 0 {
@@ -156,10 +169,14 @@ impl Net for Ideal {
         } else {
             c.complete = c.complete.max(arrived + half);
         }
-        c.pending.push_back(exchange);
+        let number = c.exchanges;
+        c.exchanges += 1;
+        c.pending.push(number);
+        self.most_running = self.most_running.max(c.pending.len());
         let at = c.complete;
-        self.push(at, Event::Complete(conn));
+        self.push(at, Event::Complete(conn, number));
         self.exchanges.push((self.now, conn, exchange));
+        number
     }
 
     fn close(&mut self, conn: Conn) {

@@ -100,7 +100,7 @@ impl Transfers {
     fn begin(&mut self, net: &mut dyn Net) {
         while self.next.is_some_and(|at| at <= net.now()) {
             let transfer = Transfer { started: net.now(), bytes: self.size.draw(&mut self.sizes) };
-            let exchange = Exchange { up: transfer.bytes, down: 0, service: Time::ZERO };
+            let exchange = Exchange::of(transfer.bytes);
             if let Some(line) = &mut self.line {
                 let conn = *line.conn.get_or_insert_with(|| net.open());
                 line.queue.push_back(transfer);
@@ -139,7 +139,7 @@ impl Application for Transfers {
 
     fn on_connected(&mut self, _: Conn, _: &mut dyn Net) {}
 
-    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, conn: Conn, _: u64, net: &mut dyn Net) {
         let transfer = match &mut self.line {
             Some(line) => line.queue.pop_front(),
             None => self.running.remove(&conn),

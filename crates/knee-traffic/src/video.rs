@@ -232,7 +232,7 @@ impl Video {
         if self.left != Time::MAX {
             self.left -= duration;
         }
-        net.exchange(conn, Exchange { up: REQUEST, down: bytes, service: Time::ZERO });
+        net.exchange(conn, Exchange { down: bytes, ..Exchange::of(REQUEST) });
     }
 }
 
@@ -246,7 +246,7 @@ impl Application for Video {
 
     fn on_connected(&mut self, _: Conn, _: &mut dyn Net) {}
 
-    fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, _: Conn, _: u64, net: &mut dyn Net) {
         let Fetch { since, duration, bytes } = self.fetching.take().expect("a segment was asked for");
         let (now, bitrate) = (net.now(), self.ladder[self.rung] as f64);
         net.record(Completion::new(What::Segment, since, now, bytes, bitrate));

@@ -42,7 +42,7 @@ impl PingPong {
     fn send(&mut self, net: &mut dyn Net) {
         if let Some(conn) = self.conn {
             self.sent = net.now();
-            net.exchange(conn, Exchange { up: self.settings.message.0, down: 0, service: Time::ZERO });
+            net.exchange(conn, Exchange::of(self.settings.message.0));
         }
     }
 }
@@ -56,7 +56,7 @@ impl Application for PingPong {
         self.send(net);
     }
 
-    fn on_complete(&mut self, conn: Conn, net: &mut dyn Net) {
+    fn on_complete(&mut self, conn: Conn, _: u64, net: &mut dyn Net) {
         net.record(Completion::new(What::Transfer, self.sent, net.now(), self.settings.message.0, f64::NAN));
         if self.conn.is_some() { self.send(net) } else { net.close(conn) }
     }

@@ -366,10 +366,21 @@ def check_flow(flow: Flow) -> Flow:
     return flow
 
 
+def _check_streams(flow: Flow) -> None:
+    if flow.transport != "quic":
+        found, accepted = "a connection of TCP has one stream", 'expected transport = "quic", or no such key'
+        raise Refused(found, accepted, key="traffic.streams")
+    if flow.cc in registry.quic_controllers():
+        found = f"connections of the QUIC stack {flow.cc.partition(':')[0]} have one stream here"
+        raise Refused(found, "expected a congestion control of knee's, or no such key", key="traffic.streams")
+
+
 def _check_traffic(flow: Flow, kind: str) -> None:
     quic = flow.transport == "quic"
     if quic and getattr(flow.traffic, "tls", None) == "1.2":
         raise Refused("QUIC's handshake is that of TLS 1.3", 'expected "1.3", or no such key', key="traffic.tls")
+    if getattr(flow.traffic, "streams", 1) > 1:
+        _check_streams(flow)
     if flow.bytes is not None:
         found = f"traffic of kind {kind} has sizes of its own"
         raise Refused(found, "expected one of bytes and traffic", key="bytes")

@@ -358,6 +358,9 @@ class Quic(Table):
     )
     receive_window: SomeBytes | None = Field(None, description='a size such as "768 KiB"; default: no limit')
     stream_receive_window: SomeBytes | None = Field(None, description='a size such as "1250 kB"; default: no limit')
+    max_streams: int = Field(
+        100, ge=1, le=1_000_000, description="the streams that a client may have open at once, 1 to 1000000"
+    )
     initial_mtu: Bytes = Field(1200, ge=1200, le=1472, description='"1200 B" to "1472 B" of UDP payload')
     max_mtu: Bytes = Field(1452, ge=1200, le=1472, description='"1200 B" to "1472 B" of UDP payload')
     max_ack_delay: Time = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from knee.scenario.traffic import (
     Declared,
     Objects,
     Pages,
+    Priority,
     Probe,
     Requests,
     Size,
@@ -95,6 +96,8 @@ def _spec(traffic: Traffic) -> Core:
                 "size": _size(traffic.size),
                 "objects": _objects(traffic.objects),
                 "connections": traffic.connections,
+                "streams": traffic.streams,
+                "priority": _priorities(traffic.priority),
                 "persistent": traffic.connection == "persistent",
                 "tls": traffic.tls,
                 "service": traffic.service,
@@ -143,7 +146,12 @@ _TABLES: dict[str, Callable[[str, Any], Any]] = {
     "count": lambda _, objects: _objects(objects),
     "rates": lambda _, rates: rates,
     "packets": lambda key, name: _packets(key, name),
+    "priorities": lambda _, priorities: _priorities(priorities),
 }
+
+
+def _priorities(priorities: Sequence[Priority] | None) -> list[Core] | None:
+    return None if priorities is None else [priority.model_dump() for priority in priorities]
 
 
 def _packets(key: str, name: str) -> list[tuple[int, int]]:

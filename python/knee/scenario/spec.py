@@ -216,7 +216,7 @@ _ALWAYS_ASKED = 25_000_000
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
 #: Keys of [quic] that the simulator's endpoints alone have, and not those of QUIC stacks.
-_OF_OWN = ("certificate", "initial_window", "initial_rtt", "packet_threshold", "pacing")
+_OF_OWN = ("certificate", "initial_window", "initial_rtt", "packet_threshold", "pacing", "max_streams")
 
 
 def _check_endpoints(scenario: Scenario) -> None:
@@ -252,6 +252,7 @@ def _check_endpoints(scenario: Scenario) -> None:
         raise Refused(found, "leave it out", key=f"quic.{of_own}")
     if any(own):
         _check_own_endpoints(scenario)
+    _check_streams(scenario)
     for i, flow in enumerate(scenario.flows):
         stacks = flow.transport == "quic" and not has_own_endpoints(scenario, flow)
         if stacks and scenario.quic.max_ack_delay > max(_ALWAYS_ASKED, flow.rtt):
@@ -260,6 +261,25 @@ def _check_endpoints(scenario: Scenario) -> None:
                 f"expected at most {format_time(max(_ALWAYS_ASKED, flow.rtt))}, for which the QUIC stack asks there"
             )
             raise Refused(found, accepted, key="quic.max_ack_delay")
+
+
+def _check_streams(scenario: Scenario) -> None:
+    """Refuses more streams than a server lets a client open, and a limit of streams that no flow has."""
+    most, several = scenario.quic.max_streams, False
+    for i, flow in enumerate(scenario.flows):
+        streams, key = getattr(flow.traffic, "streams", 1), f"flows[{i}].traffic.streams"
+        several |= streams > 1
+        if streams > 1 and not has_own_endpoints(scenario, flow):
+            found = "connections of QUIC have one stream on the ground host"
+            raise Refused(found, 'expected the ground "sim", or no such key', key=key)
+        if streams > max(most, 1):
+            found = f"{streams} is more than max_streams of [quic], {most}"
+            raise Refused(found, f"expected at most {most}, or a larger max_streams", key=key)
+    if not several and most != type(scenario.quic)().max_streams:
+        found = "no connection has several streams"
+        raise Refused(
+            found, "expected streams of 2 or more in a flow's traffic, or no such key", key="quic.max_streams"
+        )
 
 
 def has_own_endpoints(scenario: Scenario, flow: Flow) -> bool:

@@ -260,6 +260,27 @@ class Pages(_Arriving):
         return self
 
 
+class Priority(Table):
+    """The priority of an answer among those of its connection (RFC 9218, section 4)."""
+
+    urgency: int = Field(3, ge=0, le=7, description="an urgency, 0 to 7; 0 goes first")
+    incremental: bool = Field(
+        False, description="whether parts of it are of use, so that it shares with others of its urgency: true or false"
+    )
+
+
+def _listed(given: Any) -> Any:
+    """One priority is that of all answers."""
+    accepted = "expected a table such as { urgency = 3, incremental = false }, or a list of such"
+    if isinstance(given, list) and not given:
+        raise Refused("it is empty", accepted)
+    if not isinstance(given, list | dict | Priority | None):
+        raise Refused(f"{units.shown(given)} is not a priority", accepted)
+    return [given] if isinstance(given, dict | Priority) else given
+
+
+Priorities = Annotated[list[Priority], BeforeValidator(_listed, json_schema_input_type=Priority | list[Priority])]
+
 #: Requests of the kinds that people have. A page is like the median desktop page of the Web Almanac 2024, which has 71
 #: requests and 2.65 MB: a lognormal of median 12 kB and sigma 1.5 has a mean of 37 kB. Browsers open six connections.
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -299,6 +320,13 @@ class Requests(_Arriving):
         description="a number of answers per page, 1 to 10000, or a table such as { mean = 70.0 }",
     )
     connections: int = Field(1, ge=1, le=1000, description="a number of connections per page, 1 to 1000")
+    streams: int = Field(
+        1, ge=1, le=10_000, description="a number of requests at once on a connection over QUIC, 1 to 10000"
+    )
+    priority: Priorities | None = Field(
+        None,
+        description="a table such as { urgency = 3, incremental = false }, or a list of such, one by object in turn",
+    )
     connection: Connection = Field("new", description='"new" or "persistent"')
     tls: Literal["1.3", "1.2", "none"] = Field("1.3", description='"1.3", "1.2" or "none"')
     service: Span = Field(0, description='how long the server takes for an answer, such as "10 ms"')
@@ -328,10 +356,12 @@ class Requests(_Arriving):
             self._check_arrivals(("per_second",))
         elif self.arrivals is not None:
             raise Refused("it has no rate", "add per_second, or leave it out", key="arrivals")
-        if self.together and self.connections == 1 and self.objects.number != 1:
-            # QUIC's is no exception: its client asks on one stream.
-            found = "one connection asks for one object at a time, over TCP and over QUIC"
-            raise Refused(found, "expected connections of 2 or more, or no such key", key="together")
+        if self.together and self.connections == self.streams == 1 and self.objects.number != 1:
+            found = "one connection asks for one object at a time, unless it has several streams of QUIC"
+            raise Refused(found, "expected connections or streams of 2 or more, or no such key", key="together")
+        if self.priority is not None and self.streams == 1:
+            found = "answers of a connection with one stream come one after the other"
+            raise Refused(found, "expected streams of 2 or more, or no such key", key="priority")
         return self
 
 
@@ -460,6 +490,7 @@ FORMS: dict[str, Any] = {
     "count": Objects,
     "rates": list[Rate],
     "packets": Text,
+    "priorities": Priorities,
 }
 #: Types of parameters in base units.
 _TYPES = {"time": int, "rate": int, "bytes": int, "count": int, "ratio": float, "bool": bool, "choice": str}

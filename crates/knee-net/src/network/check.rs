@@ -49,6 +49,18 @@ pub enum SpecError {
     /// A flow of datagrams under the controller of a QUIC stack.
     #[error("flow `{0}`: a QUIC stack carries streams, and the flow sends datagrams")]
     StackDatagrams(String),
+    /// Requests of a flow that its connections cannot have at once.
+    #[error("flow `{flow}`: `streams` of its traffic is {found}, and {why}; expected at most {most}")]
+    Streams {
+        /// Its label.
+        flow: String,
+        /// The requests at once.
+        found: u64,
+        /// The reason of the limit.
+        why: &'static str,
+        /// The most that are accepted.
+        most: u64,
+    },
     /// No such algorithm.
     #[error("flow `{flow}`: no congestion control `{name}`")]
     UnknownCc {

@@ -147,7 +147,9 @@ impl Sender {
             while let Some(record) = self.flight.get(place).copied().filter(|record| record.first() < to) {
                 let bits = record.open_in(from, to);
                 for run in record.runs(bits, near) {
-                    if !record.is_datagram() {
+                    if let Some(streams) = &mut self.streams {
+                        streams.acknowledge(run.first, config);
+                    } else if !record.is_datagram() {
                         self.acked.insert(run.data.0, run.data.1);
                         //= RFC 9000, 13.3
                         //# A sender SHOULD avoid retransmitting information from packets once they are acknowledged.
@@ -174,7 +176,10 @@ impl Sender {
     fn take_spurious(&mut self, ranges: impl Iterator<Item = Range>, now: Time, config: &Config) {
         let kept = self.rtt.pto(config).mul_div(KEPT_PTOS, 1);
         while self.lost_packets.front().is_some_and(|lost| now.saturating_sub(lost.at) > kept) {
-            self.lost_packets.pop_front();
+            let lost = self.lost_packets.pop_front();
+            if let (Some(streams), Some(lost)) = (&mut self.streams, lost) {
+                streams.forget(lost.number);
+            }
         }
         if self.lost_packets.is_empty() {
             return;
@@ -186,6 +191,9 @@ impl Sender {
                 place = place.min(self.lost_packets.len());
                 self.totals.spurious += 1;
                 self.totals.spurious_reach = self.totals.spurious_reach.max(self.view.snd_una - 1 - lost.number);
+                if let Some(streams) = &mut self.streams {
+                    streams.acknowledge(lost.number, config);
+                }
                 let end = lost.offset + u64::from(lost.len);
                 self.acked.insert(lost.offset, end);
                 self.lost.remove(lost.offset, end);

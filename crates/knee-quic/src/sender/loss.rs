@@ -79,7 +79,10 @@ impl Sender {
             //= RFC 9000, 13.3
             //# Endpoints SHOULD prioritize retransmission of data over sending new data, unless priorities specified by
             //# the application indicate otherwise; see Section 2.3.
-            let is_stream = !record.is_datagram();
+            let is_stream = !record.is_datagram() && self.streams.is_none();
+            if let Some(streams) = &mut self.streams {
+                streams.send_again(run.first);
+            }
             for (from, to) in self.acked.gaps(run.data.0, run.data.1).take_while(|_| is_stream) {
                 self.lost.insert(from, to);
             }

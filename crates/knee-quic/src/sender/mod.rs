@@ -12,7 +12,11 @@
 //! `acked` and `delivered` are packets newly acknowledged, and the window is full datagrams. The window itself is held
 //! in bytes.
 //!
-//! Not modelled here: the handshake, other packet number spaces, streams besides one, PMTU search, migration.
+//! A connection has one stream in each direction, or several at once (`streams.rs`), which are served by their
+//! priorities (`schedule.rs`). A packet of several streams has a record of its own, and its frames are kept by its
+//! number.
+//!
+//! Not modelled here: the handshake, other packet number spaces, PMTU search, migration.
 
 mod ack;
 mod congestion;
@@ -26,8 +30,12 @@ mod pacer;
 #[cfg(test)]
 mod reference;
 mod rtt;
+mod schedule;
 #[cfg(test)]
 mod seen;
+#[cfg(test)]
+mod shared;
+mod streams;
 #[cfg(test)]
 mod testing;
 mod transmit;
@@ -48,6 +56,7 @@ use pacer::Pacer;
 pub use rtt::RttEstimator;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use streams::Streams;
 use thiserror::Error;
 
 /// How a sender is made.
@@ -80,6 +89,9 @@ pub struct Outgoing {
     pub len: u16,
     /// The data is a datagram.
     pub datagram: bool,
+    /// It is one packet with frames of several streams ([`Sender::frames`]), which are `len` bytes with what the head
+    /// of one frame lacks of theirs.
+    pub framed: bool,
     /// Their data was sent before.
     pub again: bool,
     /// The ECN field that they leave with.
@@ -141,6 +153,8 @@ pub struct Sender {
     acked: Ranges,
     /// Bytes of the stream that have to be sent again.
     lost: Ranges,
+    /// The streams of a connection that has several at once; `next` counts the new bytes of all.
+    streams: Option<Box<Streams>>,
     /// Datagrams that have not left.
     datagrams: Datagrams,
     /// Packets found lost, while their acknowledgment may still come, by number.
@@ -193,6 +207,7 @@ impl Sender {
             end: init.bytes.unwrap_or(u64::MAX),
             acked: Ranges::default(),
             lost: Ranges::default(),
+            streams: None,
             datagrams: Datagrams::default(),
             lost_packets: VecDeque::new(),
             seen_below: None,
@@ -257,7 +272,7 @@ impl Sender {
 
     /// True once all there is to send was acknowledged.
     pub fn done(&self) -> bool {
-        self.acked.first_missing(0) >= self.end
+        self.streams.as_ref().map_or_else(|| self.acked.first_missing(0) >= self.end, |streams| streams.done())
     }
 
     /// The algorithm's view of the connection.

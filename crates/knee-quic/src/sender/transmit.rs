@@ -19,12 +19,14 @@ struct Data {
     again: bool,
     /// It is a datagram, whose number is in place of the offset.
     datagram: bool,
+    /// It is a packet of several streams, which is full or has all that they may send.
+    framed: bool,
 }
 
 impl Data {
     /// Bytes of the stream.
     const fn of_stream(offset: u64, bytes: u64, again: bool) -> Self {
-        Self { offset, bytes, again, datagram: false }
+        Self { offset, bytes, again, datagram: false, framed: false }
     }
 }
 
@@ -62,7 +64,8 @@ impl Sender {
             if paced == 0 {
                 break;
             }
-            let count = if data.datagram { 1 } else { whole_packets(data.bytes, len).min(fitting).min(paced) };
+            let alone = data.datagram || data.framed;
+            let count = if alone { 1 } else { whole_packets(data.bytes, len).min(fitting).min(paced) };
             self.transmit(data, count, len, now, config, out);
         }
         self.set_timer(config);
@@ -79,19 +82,24 @@ impl Sender {
     /// Data that leaves next: datagrams, the first lost data, then new data.
     fn next_data(&self, config: &Config) -> Option<Data> {
         if let Some((number, len)) = self.datagrams.first() {
-            return Some(Data { offset: number, bytes: u64::from(len), again: false, datagram: true });
+            return Some(Data { datagram: true, ..Data::of_stream(number, u64::from(len), false) });
+        }
+        if let Some(streams) = &self.streams {
+            // As in quinn, there has to be room for a full one.
+            let full = Data { framed: true, ..Data::of_stream(0, u64::from(config.payload()), false) };
+            return streams.may_send(config).then_some(full);
         }
         if let Some(&(from, to)) = self.lost.as_slice().first() {
             return Some(Data::of_stream(from, to - from, true));
         }
-        let limit = self.acked.first_missing(0).saturating_add(config.settings.receive_window.0).min(self.end);
+        let limit = self.acked.first_missing(0).saturating_add(config.only_stream_window).min(self.end);
         let bytes = limit.saturating_sub(self.next);
         (bytes > 0).then_some(Data::of_stream(self.next, bytes, false))
     }
 
     /// Sends one or two probes whatever the window.
     pub(super) fn send_probes(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
-        let mut behind = 0;
+        let (mut behind, mut probed) = (0, 0);
         //= RFC 9002, 6.2.4
         //# An endpoint MAY send up to two full-sized datagrams containing ack-eliciting packets to avoid an expensive
         //# consecutive PTO expiration due to a single lost datagram or to transmit data from multiple packet number
@@ -101,6 +109,9 @@ impl Sender {
             //# An endpoint SHOULD include new data in packets that are sent on PTO expiration.
             //= RFC 9002, 6.2.4
             //# Previously sent data MAY be sent if no new data can be sent.
+            if self.next_data(config).is_none() {
+                probed = self.probe_streams(probed);
+            }
             let data = self.next_data(config).or_else(|| self.oldest_data(behind));
             //= RFC 9002, 6.2.4
             //# When there is no data to send, the sender SHOULD send a PING or other ack-eliciting frame in a single
@@ -118,8 +129,11 @@ impl Sender {
         }
     }
 
-    /// The oldest data in flight from `behind` on that was not acknowledged.
+    /// The oldest data in flight from `behind` on that was not acknowledged, of the only stream.
     fn oldest_data(&self, behind: u64) -> Option<Data> {
+        if self.uses_streams() {
+            return None;
+        }
         let near = self.acked.first_missing(0);
         let records = (0..self.flight.len()).filter_map(|place| self.flight.get(place));
         records
@@ -129,17 +143,30 @@ impl Sender {
             .map(|(from, to)| Data::of_stream(from, to - from, true))
     }
 
+    /// Packs the next packet of several streams. Gives what is in it, and its size as bytes of data.
+    fn pack(&mut self, config: &Config) -> (Data, u16) {
+        let packed = self.pack_streams(config);
+        self.next += packed.new;
+        self.totals.again_bytes += packed.again;
+        // With less than the head of one frame it is as long as a PING.
+        let len = packed.size.saturating_sub(config.room() - config.payload());
+        (Data { framed: true, ..Data::of_stream(0, u64::from(len), packed.again > 0) }, len)
+    }
+
     /// `count` packets with `len` bytes of data each leave.
     fn transmit(&mut self, data: Data, count: u32, len: u16, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         if self.view.in_flight == 0 {
             (self.first_tx, self.delivered_at) = (Micros::of(now), Micros::of(now));
             self.tell(StateEvent::Restart);
         }
-        let Data { offset, again, datagram, .. } = data;
+        let (data, len) = if data.framed { self.pack(config) } else { (data, len) };
+        let Data { offset, again, datagram, framed, .. } = data;
         let bytes = u64::from(len) * u64::from(count);
         let sizes = config.size(len) * u64::from(count);
         if datagram {
             self.datagrams.pop();
+        } else if framed {
+            self.totals.again += u64::from(again);
         } else if again {
             self.lost.remove(offset, offset + bytes);
             self.totals.again += u64::from(count);
@@ -166,7 +193,7 @@ impl Sender {
         self.flight.push(record, || start);
         self.last_sent = now;
         self.pace(sizes, now, config);
-        out.push(Outgoing { first, count, offset, len, datagram, again, mark: self.ecn.mark() });
+        out.push(Outgoing { first, count, offset, len, datagram, framed, again, mark: self.ecn.mark() });
         if self.needs.sent {
             self.ask(|cc, view, control| cc.on_sent(&Sent { view, packets: count, retransmission: again }, control));
         }

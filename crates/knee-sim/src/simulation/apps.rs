@@ -22,7 +22,7 @@ mod halves;
 
 use super::hosts::Hosts;
 use knee_core::convert::index_u32;
-use knee_core::{Rng, Time};
+use knee_core::{Priority, Rng, Time};
 use knee_net::network::Network;
 use knee_net::observe::FlowCounts;
 use knee_net::spec::{FlowSpec, Spec, Transport};
@@ -30,7 +30,7 @@ use knee_tcp::ecn::Ecn;
 use knee_tcp::receiver::Reply;
 use knee_traffic::{Application, Completion, Conn, Exchange};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Halves that were released are free from the next multiple of this on.
 const REUSE: Time = Time::from_millis(100);
@@ -46,8 +46,8 @@ pub(super) enum Action {
     Wake,
     /// It opens a connection.
     Open(Conn),
-    /// It starts an exchange.
-    Send(Conn, Exchange),
+    /// It starts an exchange of this number.
+    Send(Conn, u64, Exchange),
     /// It closes a connection.
     Close(Conn),
     /// It asks to be woken.
@@ -58,8 +58,8 @@ pub(super) enum Action {
     Prepare(u32, Time),
     /// Answers of a connection may be ready.
     Answer(Conn),
-    /// The oldest exchange of a connection is complete.
-    Complete(Conn),
+    /// The exchange of this number is complete.
+    Complete(Conn, u64),
 }
 
 /// Applications and their connections.
@@ -113,6 +113,19 @@ struct RunningApp {
     ecn: Ecn,
     /// Set where its connections go over QUIC: whether packets are encrypted.
     quic: Option<bool>,
+    /// True if each exchange of a connection has a stream of QUIC of its own.
+    streams: bool,
+}
+
+/// An answer that is being made.
+#[derive(Clone, Copy)]
+struct Answer {
+    /// When it is ready.
+    at: Time,
+    bytes: u64,
+    /// The exchange whose it is, where that has a stream of its own.
+    number: u64,
+    priority: Priority,
 }
 
 /// One direction of a connection (a half-connection in RFC 4340, 1.1).
@@ -155,8 +168,13 @@ struct Connection {
     handshake: Time,
     /// Messages in flight to the other end: the segment after the last one, and their exchanges.
     sent: VecDeque<(u64, Exchange)>,
-    /// Answers that are being made: when they are ready, and bytes.
-    preparing: VecDeque<(Time, u64)>,
+    /// Exchanges that were started, and those completed one after the other.
+    started: u64,
+    completed: u64,
+    /// Exchanges that are not complete, where each has a stream of its own.
+    running: BTreeMap<u64, Exchange>,
+    /// Answers that are being made.
+    preparing: VecDeque<Answer>,
     /// Answers in flight: the segment after the last one.
     answers: VecDeque<u64>,
     /// ACKs that data carries to the application, and away from it: the first segment that does, and the ACK.
@@ -191,6 +209,9 @@ impl Connection {
             number,
             handshake: Time::ZERO,
             sent: VecDeque::new(),
+            started: 0,
+            completed: 0,
+            running: BTreeMap::new(),
             preparing: VecDeque::new(),
             answers: VecDeque::new(),
             carried: [VecDeque::new(), VecDeque::new()],
@@ -252,6 +273,11 @@ impl Apps {
         self.halves.get_mut(i.checked_sub(self.flows)? as usize)
     }
 
+    /// True if each exchange of flow `i` has a stream of its own.
+    fn has_streams(&self, i: u32) -> bool {
+        self.running(i).is_some_and(|running| running.streams)
+    }
+
     fn connection(&mut self, flow: u32, conn: Conn) -> Option<&mut Connection> {
         self.running_mut(flow)?.connections.get_mut(conn.0 as usize)
     }
@@ -288,6 +314,7 @@ impl Apps {
             paced: flow.pacing,
             ecn,
             quic,
+            streams: quic.is_some() && traffic.streams() > 1,
         }));
         true
     }
@@ -359,11 +386,11 @@ mod tests {
 
         fn on_connected(&mut self, conn: Conn, net: &mut dyn Net) {
             for service in [50, 10] {
-                net.exchange(conn, Exchange { up: 100, down: 1000, service: Time::from_millis(service) });
+                net.exchange(conn, Exchange { down: 1000, service: Time::from_millis(service), ..Exchange::of(100) });
             }
         }
 
-        fn on_complete(&mut self, _: Conn, net: &mut dyn Net) {
+        fn on_complete(&mut self, _: Conn, _: u64, net: &mut dyn Net) {
             self.0.lock().unwrap().push(net.now());
         }
 

@@ -145,6 +145,8 @@ impl Model {
         let (i, algorithm) = (self.hosts.len() as usize, settings.algorithms.len() - 1);
         let needs = settings.algorithms[algorithm].needs();
         let ecn = ecn(flow.ecn, needs.ecn);
+        let own_quic = endpoint::serve(&settings.algorithms[algorithm]);
+        endpoint::check_streams(flow, own_quic, &spec.quic)?;
         let ends = match flow.transport {
             _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
             Transport::Quic => {
@@ -153,10 +155,10 @@ impl Model {
                     Time::from_nanos(flow.start),
                 );
                 let config = &settings.quic_ends;
-                match (endpoint::serve(&settings.algorithms[algorithm]), flow.sends_datagrams()) {
+                match (own_quic, flow.sends_datagrams()) {
                     (true, false) => Ends::Quic(Box::new(QuicEnds::new(&init, config, start))),
                     (true, true) => {
-                        let connection = QuicEnds::connection(&init, End::Sender, config, start);
+                        let connection = QuicEnds::connection(&init, (End::Sender, false), config, start);
                         let datagrams = self.datagrams(flow, i, ecn.codepoint, spec);
                         Ends::Udp(Box::new(UdpFlow::Carried(CarriedFlow::new(datagrams, connection, *config))))
                     }

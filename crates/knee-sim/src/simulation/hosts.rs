@@ -6,6 +6,7 @@
 //! ([`apps`](super::apps)).
 
 pub(super) mod carried;
+mod contents;
 pub(super) mod datagrams;
 pub(super) mod endpoint;
 mod ends;
@@ -16,6 +17,7 @@ pub(super) mod tcp;
 mod trace;
 pub(super) mod udp;
 
+pub(super) use contents::{Progress, QuicContents, StreamMessage, StreamProgress};
 pub(super) use ends::Ends;
 pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Protocol, Slot, StateNote, event_of, timer_of};
 
@@ -28,7 +30,6 @@ use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
 use knee_net::spec::QuicSpec;
 use knee_qlog::Log;
-use knee_quic::AckFrame;
 use knee_tcp::ends::{EndTimer, TcpEnds};
 use knee_tcp::receiver::{self, FullReply};
 use knee_tcp::sender::{self, AckInfo, Outgoing};
@@ -96,8 +97,8 @@ pub(super) struct Settings {
 pub(super) struct Stores {
     /// ACKs in flight for which a packet has no room: they carry SACK blocks, or acknowledge a part of a segment.
     full_acks: Slab<FullReply>,
-    /// The same of QUIC.
-    quic_acks: Slab<AckFrame>,
+    /// Contents of packets of QUIC in flight for which a packet has no room.
+    quic_packets: Slab<QuicContents>,
     /// Segments that the sender at work sends.
     outgoing: Vec<Outgoing>,
     /// Packets that the sender at work sends over QUIC.
@@ -106,19 +107,6 @@ pub(super) struct Stores {
     traces: BTreeMap<u32, Trace>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
-}
-
-/// The state of the messages of a connection of QUIC.
-#[derive(Clone, Copy)]
-pub(super) struct Progress {
-    /// True if its handshake is over.
-    pub(super) connected: bool,
-    /// Bytes from the application: without a hole at the other end, and acknowledged.
-    pub(super) asked: (u64, u64),
-    /// Bytes of answers without a hole at the application.
-    pub(super) answered: u64,
-    /// True if all that was written is acknowledged.
-    pub(super) settled: bool,
 }
 
 /// Half a connection (one of its directions) that an application opened, as its hosts see it.
@@ -422,6 +410,14 @@ impl Hosts {
         }
     }
 
+    /// News of the streams of path `i`, if it is that of a connection that has several.
+    pub(super) fn take_streams(&mut self, i: u32) -> Option<StreamProgress> {
+        match &mut self.slots[i as usize].ends {
+            Ends::Quic(quic) => quic.take_streams(),
+            Ends::Udp(_) | Ends::Tcp(_) | Ends::Application => None,
+        }
+    }
+
     /// A connection that an application opened connects, on path `i`. Gives the end that does.
     pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
         let pair = self.pair(i);
@@ -529,7 +525,7 @@ impl Hosts {
         self.record_mut(packet.flow).dropped += u64::from(is_data);
         let Some(key) = packet.payload.stored().filter(|_| !keeps_all) else { return };
         if is_quic {
-            self.stores[group].quic_acks.remove(key as usize);
+            self.stores[group].quic_packets.remove(key as usize);
         } else {
             self.stores[group].full_acks.remove(key as usize);
         }

@@ -1,4 +1,4 @@
-use knee_core::Rate;
+use knee_core::{Priority, Rate};
 
 use super::*;
 use crate::spec::Arrivals;
@@ -22,7 +22,8 @@ fn page(objects: u32, connections: u64, tls: Tls) -> PageSpec {
 
 fn requests(pages: &Pages, PageSpec { size, objects, params }: PageSpec, number: Option<u64>, seed: u64) -> Requests {
     let params = Params { number: number.unwrap_or(params.number), ..params };
-    Requests::new(pages, size, objects, params, Rng::stream(seed, "requests"))
+    let content = (size, objects, Priorities::default());
+    Requests::new(pages, content, params, Rng::stream(seed, "requests"))
 }
 
 fn run(pages: &Pages, spec: PageSpec, number: Option<u64>, stop: Option<Time>) -> Ideal {
@@ -103,6 +104,50 @@ fn the_first_object_comes_alone_and_a_page_has_at_most_its_connections() {
             assert!(requests[1..].iter().all(|r| r.started_s >= requests[0].t_s));
         }
     }
+}
+
+/// With several streams the page is loaded in as many rounds as its objects need: connect, the first object, then up to
+/// `connections * streams` at once; together, without the first.
+#[test]
+fn a_connection_has_as_many_requests_at_once_as_it_has_streams() {
+    for (objects, connections, streams, together) in [
+        (1, 1, 5, false),
+        (31, 1, 5, false),
+        (31, 1, 100, false),
+        (31, 1, 100, true),
+        (30, 2, 5, true),
+        (30, 1, 5, true),
+    ] {
+        let mut spec = page(objects, connections, Tls::None);
+        (spec.params.streams, spec.params.together) = (streams, together);
+        let mut net = Ideal::new(RTT, FAST);
+        net.streams = true;
+        net.run(&mut requests(&ONE, spec, Some(1), 9), None);
+        let at_once = connections * streams;
+        let rounds =
+            if together { u64::from(objects).div_ceil(at_once) } else { 1 + u64::from(objects - 1).div_ceil(at_once) };
+        assert_eq!(millis(&net, What::Page), [20 + 20 * rounds], "{objects} {connections} {streams} {together}");
+        assert_eq!(net.of(What::Request).len(), objects as usize);
+        assert_eq!(net.opened(), index(connections));
+        assert!(net.most_running <= index(streams));
+        assert!(net.of(What::Request).iter().all(|c| c.bytes == 10_000));
+    }
+}
+
+/// Objects have the priorities of the list in turn, each page from its beginning.
+#[test]
+fn objects_have_priorities_in_turn() {
+    let priority = |urgency, incremental| Priority { urgency, incremental };
+    let list = [priority(1, false), priority(5, true), Priority::default()];
+    let params = Params { streams: 3, ..page(1, 1, Tls::None).params };
+    let content = (Size::Fixed(10), Count::Fixed(5), Priorities(list.to_vec()));
+    let mut net = Ideal::new(RTT, FAST);
+    net.streams = true;
+    net.run(&mut Requests::new(&ONE, content, Params { number: 2, ..params }, Rng::stream(1, "requests")), None);
+    let given: Vec<_> = net.exchanges.iter().map(|(.., exchange)| exchange.priority).collect();
+    let page: Vec<_> = (0..5).map(|i| list[i % 3]).collect();
+    assert_eq!(given, [page.clone(), page].concat());
+    assert_eq!(Priorities::default().of(7), priority(3, false));
 }
 
 #[test]

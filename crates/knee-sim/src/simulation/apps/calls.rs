@@ -1,7 +1,7 @@
 //! Calls of applications, and the actions that they ask for.
 
 use super::{Action, Apps, Around, Connection};
-use crate::simulation::hosts::{At, End, Outbox};
+use crate::simulation::hosts::{At, End, Outbox, StreamMessage};
 use knee_core::Time;
 use knee_core::convert::index_u32;
 use knee_traffic::{Application, Completion, Conn, Exchange, Net};
@@ -32,8 +32,12 @@ impl Net for Calls<'_> {
         conn
     }
 
-    fn exchange(&mut self, conn: Conn, exchange: Exchange) {
-        self.actions.push_back((self.flow, Action::Send(conn, exchange)));
+    fn exchange(&mut self, conn: Conn, exchange: Exchange) -> u64 {
+        let connection = &mut self.connections[conn.0 as usize];
+        let number = connection.started;
+        connection.started += 1;
+        self.actions.push_back((self.flow, Action::Send(conn, number, exchange)));
+        number
     }
 
     fn close(&mut self, conn: Conn) {
@@ -95,7 +99,9 @@ impl Apps {
                 }
             }
             Action::Connected(conn) => self.call(flow, around, |application, net| application.on_connected(conn, net)),
-            Action::Complete(conn) => self.call(flow, around, |application, net| application.on_complete(conn, net)),
+            Action::Complete(conn, number) => {
+                self.call(flow, around, |application, net| application.on_complete(conn, number, net));
+            }
             Action::Open(conn) => {
                 let half = self.add_half(flow, conn, true, around);
                 let connection = self.connection(flow, conn)?;
@@ -106,7 +112,14 @@ impl Apps {
                 let at = At { now: around.now, path, order: around.order };
                 return Some((half, around.hosts.connect(half, at, around.out)));
             }
-            Action::Send(conn, exchange) => {
+            Action::Send(conn, number, exchange) if self.has_streams(flow) => {
+                let connection = self.connection(flow, conn)?;
+                connection.running.insert(number, exchange);
+                let half = connection.away;
+                let message = StreamMessage { stream: number, bytes: exchange.up, priority: exchange.priority };
+                return Some((half, Self::write_stream(half, true, message, around)));
+            }
+            Action::Send(conn, _, exchange) => {
                 let half = self.connection(flow, conn)?.away;
                 let (message, end) = self.write(half, (true, exchange.up), around);
                 self.connection(flow, conn)?.sent.push_back((message, exchange));

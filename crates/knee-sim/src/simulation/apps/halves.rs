@@ -1,10 +1,12 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
-use super::{Action, Apps, Around, Connection, Half};
+use super::{Action, Answer, Apps, Around, Connection, Half};
 use crate::simulation::hosts::endpoint::{self, QuicEnds};
 use crate::simulation::hosts::quic::{QuicFlow, QuicTraffic};
 use crate::simulation::hosts::udp::UdpFlow;
-use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord, Progress};
+use crate::simulation::hosts::{
+    At, End, Ends, HalfView, Hosts, Outbox, PathRecord, Progress, StreamMessage, StreamProgress,
+};
 use knee_cc::CaState;
 use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_net::network::Network;
@@ -13,7 +15,7 @@ use knee_net::output::SenderState;
 use knee_tcp::ends::TcpEnds;
 use knee_tcp::receiver::{Receiver, Reply};
 use knee_tcp::sender::{Sender, SenderInit};
-use knee_traffic::Conn;
+use knee_traffic::{Conn, Exchange};
 use std::collections::VecDeque;
 
 impl Apps {
@@ -31,6 +33,7 @@ impl Apps {
         let quic = running.quic.map(|tls| QuicTraffic {
             tls,
             client: if running.pulls { End::Receiver } else { End::Sender },
+            streams: running.streams,
             endpoints: hosts.settings.quic,
         });
         let algorithm_of = &hosts.settings.algorithms[algorithm as usize];
@@ -44,7 +47,8 @@ impl Apps {
             if endpoint::serve(algorithm_of) {
                 let init = knee_quic::SenderInit { needs: algorithm_of.needs(), ecn: ecn.is_on(), bytes: None };
                 let config = &hosts.settings.quic_ends;
-                return Ends::Quic(Box::new(QuicEnds::connection(&init, traffic.client, config, now)));
+                let ends = QuicEnds::connection(&init, (traffic.client, traffic.streams), config, now);
+                return Ends::Quic(Box::new(ends));
             }
             let (seed, name) = (hosts.settings.flow_seeds[flow as usize], (flow, number));
             Ends::Udp(Box::new(UdpFlow::Quic(QuicFlow::connection(
@@ -91,6 +95,19 @@ impl Apps {
         let Around { now, order, hosts, network, out, .. } = around;
         let at = At { now: *now, path: &network.flow_paths[i as usize], order: *order };
         hosts.write(i, (asks, bytes), last_sent, at, *out)
+    }
+
+    /// The application, or, unless it `asks`, the other end writes a message on a stream of QUIC. Gives the end that
+    /// sends it.
+    pub(super) fn write_stream(
+        i: u32,
+        asks: bool,
+        message: StreamMessage,
+        around: &mut Around<'_, impl Outbox>,
+    ) -> End {
+        let Around { now, order, hosts, network, out, .. } = around;
+        let at = At { now: *now, path: &network.flow_paths[i as usize], order: *order };
+        hosts.pair(i).quic().write_stream(asks, message, at, *out)
     }
 
     /// The other half of the connection of half `i`, over TCP, once both are there.
@@ -158,6 +175,9 @@ impl Apps {
             if let Some(progress) = hosts.progress(i) {
                 self.after_progress(i, progress, now);
             }
+            if let Some(streams) = hosts.take_streams(i) {
+                self.after_streams(i, streams, now);
+            }
             return self.release_if_idle(i, hosts);
         }
         match end {
@@ -179,26 +199,58 @@ impl Apps {
             self.act(flow, Action::Connected(conn));
         }
         let Progress { asked: (arrived, acked), answered, .. } = progress;
-        let whole =
-            |(end, exchange): &(u64, knee_traffic::Exchange)| *end <= if exchange.down > 0 { arrived } else { acked };
+        let whole = |(end, exchange): &(u64, Exchange)| *end <= if exchange.down > 0 { arrived } else { acked };
         while let Some(connection) = self.connection(flow, conn)
             && let Some((_, exchange)) = pop_if(&mut connection.sent, whole)
         {
-            let action = match (exchange.down, exchange.service) {
-                (0, _) => Action::Complete(conn),
-                (_, Time::ZERO) => Action::Answer(conn),
-                (_, service) => Action::Prepare(i, now + service),
-            };
             if exchange.down > 0 {
-                connection.preparing.push_back((now + exchange.service, exchange.down));
+                self.prepare(i, 0, &exchange, now);
+            } else {
+                self.complete_next(flow, conn);
             }
-            self.act(flow, action);
         }
         while let Some(connection) = self.connection(flow, conn)
             && pop_if(&mut connection.answers, |end| *end <= answered).is_some()
         {
-            self.act(flow, Action::Complete(conn));
+            self.complete_next(flow, conn);
         }
+    }
+
+    /// Messages of a QUIC connection have come, or are acknowledged, each on a stream of its own.
+    fn after_streams(&mut self, i: u32, streams: StreamProgress, now: Time) {
+        let Some(&Half { flow, conn, .. }) = self.half(i) else { return };
+        let StreamProgress { asked, acked, answered } = streams;
+        for number in asked {
+            let running = self.connection(flow, conn).and_then(|connection| connection.running.get(&number).copied());
+            if let Some(exchange) = running.filter(|exchange| exchange.down > 0) {
+                self.prepare(i, number, &exchange, now);
+            }
+        }
+        let Some(connection) = self.connection(flow, conn) else { return };
+        let unanswered = |number: &u64| connection.running.get(number).is_some_and(|exchange| exchange.down == 0);
+        for number in acked.into_iter().filter(unanswered).chain(answered).collect::<Vec<_>>() {
+            if let Some(connection) = self.connection(flow, conn) {
+                connection.running.remove(&number);
+            }
+            self.act(flow, Action::Complete(conn, number));
+        }
+    }
+
+    /// A request has come as a whole over half `i`, that of exchange `number`: its answer is made.
+    fn prepare(&mut self, i: u32, number: u64, exchange: &Exchange, now: Time) {
+        let Some(&Half { flow, conn, .. }) = self.half(i) else { return };
+        let Exchange { down: bytes, service, priority, .. } = *exchange;
+        let Some(connection) = self.connection(flow, conn) else { return };
+        connection.preparing.push_back(Answer { at: now + service, bytes, number, priority });
+        self.act(flow, if service == Time::ZERO { Action::Answer(conn) } else { Action::Prepare(i, now + service) });
+    }
+
+    /// The oldest exchange of a connection is complete.
+    fn complete_next(&mut self, flow: u32, conn: Conn) {
+        let Some(connection) = self.connection(flow, conn) else { return };
+        let number = connection.completed;
+        connection.completed += 1;
+        self.act(flow, Action::Complete(conn, number));
     }
 
     fn take_messages(&mut self, i: u32, in_order: u64, now: Time) {
@@ -206,18 +258,13 @@ impl Apps {
             && in_order >= arrives_at
             && let Some(connection) = self.connection(flow, conn)
         {
-            let action = if away {
+            if away {
                 let Some((_, exchange)) = connection.sent.pop_front() else { break };
-                connection.preparing.push_back((now + exchange.service, exchange.down));
-                match exchange.service {
-                    Time::ZERO => Action::Answer(conn),
-                    service => Action::Prepare(i, now + service),
-                }
+                self.prepare(i, 0, &exchange, now);
             } else {
                 connection.answers.pop_front();
-                Action::Complete(conn)
-            };
-            self.act(flow, action);
+                self.complete_next(flow, conn);
+            }
             self.await_next(i);
         }
     }
@@ -249,7 +296,7 @@ impl Apps {
             && let Some(connection) = self.connection(flow, conn)
         {
             connection.sent.pop_front();
-            self.act(flow, Action::Complete(conn));
+            self.complete_next(flow, conn);
             self.await_next(i);
         }
     }
@@ -263,9 +310,16 @@ impl Apps {
 
     /// The other end of a connection answers with what is ready.
     pub(super) fn answer(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<(u32, End)> {
-        let now = around.now;
+        let (now, streams) = (around.now, self.has_streams(flow));
         let connection = self.connection(flow, conn)?;
-        let (_, bytes) = pop_if(&mut connection.preparing, |(at, _)| *at <= now)?;
+        // On one stream an answer waits for those before it.
+        let (preparing, ready) = (&mut connection.preparing, |answer: &Answer| answer.at <= now);
+        let place = preparing.iter().take(if streams { usize::MAX } else { 1 }).position(ready)?;
+        let Answer { bytes, number, priority, .. } = preparing.remove(place)?;
+        if streams {
+            let (half, message) = (connection.away, StreamMessage { stream: number, bytes, priority });
+            return Some((half, Self::write_stream(half, false, message, around)));
+        }
         let (back, handshake) = (connection.back, connection.handshake);
         let back = if let Some(back) = back {
             back
@@ -281,7 +335,7 @@ impl Apps {
         let connection = self.connection(flow, conn)?;
         connection.answers.push_back(message);
         // One that was ready before has waited for this one.
-        if connection.preparing.front().is_some_and(|(at, _)| *at <= now) {
+        if connection.preparing.front().is_some_and(|answer| answer.at <= now) {
             self.act(flow, Action::Answer(conn));
         }
         self.await_next(back);

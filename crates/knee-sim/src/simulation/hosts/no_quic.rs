@@ -22,6 +22,7 @@ enum Never {}
 pub(in crate::simulation) struct QuicTraffic {
     pub(in crate::simulation) tls: bool,
     pub(in crate::simulation) client: End,
+    pub(in crate::simulation) streams: bool,
     pub(in crate::simulation) endpoints: QuicSpec,
 }
 

@@ -82,6 +82,8 @@ pub(in crate::simulation) struct QuicTraffic {
     pub(in crate::simulation) tls: bool,
     /// The end at which the application sits.
     pub(in crate::simulation) client: End,
+    /// True if each exchange has a stream of its own, as knee's own endpoints alone have.
+    pub(in crate::simulation) streams: bool,
     pub(in crate::simulation) endpoints: QuicSpec,
 }
 

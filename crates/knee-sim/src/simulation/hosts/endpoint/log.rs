@@ -4,9 +4,11 @@ use crate::sender_log::{changes, header};
 use knee_core::Time;
 use knee_core::convert::{nearest_f32, saturating_index, saturating_u16};
 use knee_qlog::Log;
-use knee_qlog::events::quic::{AckedRanges, MetricsUpdated, PacketLost, PacketReceived, PacketSent, QuicFrame};
+use knee_qlog::events::quic::{
+    AckedRanges, MetricsUpdated, PacketLost, PacketReceived, PacketSent, QuicFrame, StreamType,
+};
 use knee_qlog::events::{EventData, RawInfo};
-use knee_quic::{AckFrame, Config, Outgoing, Sender};
+use knee_quic::{AckFrame, Config, Frames, Outgoing, Sender};
 
 /// The log of a flow's sender.
 #[derive(Clone)]
@@ -26,21 +28,27 @@ impl EndpointLog {
     }
 
     /// A burst leaves.
-    pub(super) fn note_sent(&self, at: Time, burst: &Outgoing, size: u16) {
+    pub(super) fn note_sent(&self, at: Time, burst: &Outgoing, frames: Option<&Frames>, size: u16) {
+        let stream = |stream_id, offset, length, fin| QuicFrame::Stream { stream_id, offset, length, fin, raw: None };
         for k in 0..u64::from(burst.count) {
             let length = u64::from(burst.len);
             let frame = match length {
                 _ if burst.datagram => QuicFrame::Datagram { length, raw: None },
                 0 => QuicFrame::Ping { length: None, payload_length: None },
-                _ => {
-                    let offset = burst.offset + k * length;
-                    QuicFrame::Stream { stream_id: 0, offset, length, fin: None, raw: None }
-                }
+                _ => stream(0, burst.offset + k * length, length, None),
+            };
+            let limit = |limit| QuicFrame::MaxStreams { stream_type: StreamType::Bidirectional, maximum: limit };
+            let framed = |frames: &Frames| {
+                let streams = frames
+                    .streams
+                    .iter()
+                    .map(|frame| stream(4 * frame.stream, frame.offset, u64::from(frame.len), Some(frame.fin)));
+                frames.max_streams.map(limit).into_iter().chain(streams).collect()
             };
             let event = PacketSent {
                 header: header(burst.first + k),
                 raw: Some(raw(size)),
-                frames: Some([frame].into_iter().collect()),
+                frames: Some(frames.map_or_else(|| [frame].into_iter().collect(), framed)),
                 ..PacketSent::default()
             };
             self.log.event(at, &EventData::PacketSent(event));

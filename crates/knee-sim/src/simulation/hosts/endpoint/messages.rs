@@ -1,17 +1,43 @@
-//! An application's messages, a stream in each direction, and its datagrams (RFC 9221), one a packet.
+//! An application's messages, on a stream in each direction or on a stream each, and its datagrams (RFC 9221), one a
+//! packet.
 
 use super::{Back, QuicEnds};
-use crate::simulation::hosts::{At, End, HostPair, Outbox, Progress};
+use crate::simulation::hosts::{At, End, HostPair, Outbox, Progress, StreamMessage, StreamProgress};
 use knee_core::convert::low_u32;
 use knee_core::{Packet, Payload, Time};
 use knee_quic::{Config, Receiver, Sender, SenderInit};
 
 impl QuicEnds {
-    /// A connection that is opened at `client_end`, with nothing to send yet.
-    pub(in crate::simulation) fn connection(init: &SenderInit, client_end: End, config: &Config, now: Time) -> Self {
+    /// A connection that is opened at `client_end`, with nothing to send yet, with a stream in each direction or
+    /// several.
+    pub(in crate::simulation) fn connection(
+        init: &SenderInit,
+        (client_end, streams): (End, bool),
+        config: &Config,
+        now: Time,
+    ) -> Self {
         let init = SenderInit { bytes: Some(0), ..*init };
-        let back = Back { sender: Sender::new(&init, config), receiver: Receiver::default() };
-        Self { client_end, back: Some(Box::new(back)), ..Self::new(&init, config, now) }
+        let mut back = Back { sender: Sender::new(&init, config), receiver: Receiver::default() };
+        let mut ends = Self::new(&init, config, now);
+        if streams {
+            ends.sender.use_streams(client_end == End::Sender, config);
+            back.sender.use_streams(client_end == End::Receiver, config);
+        }
+        Self { client_end, back: Some(Box::new(back)), ..ends }
+    }
+
+    /// Streams on which messages have come, or are acknowledged, since the last call; none where the connection has one
+    /// stream.
+    pub(in crate::simulation) fn take_streams(&mut self) -> Option<StreamProgress> {
+        if !self.sender.uses_streams() {
+            return None;
+        }
+        let client = self.client_end;
+        Some(StreamProgress {
+            asked: self.rx(client.other())?.take_complete(),
+            acked: self.tx(client)?.take_finished(),
+            answered: self.rx(client)?.take_complete(),
+        })
     }
 
     /// The end that opens the connection, where the application is.
@@ -95,5 +121,21 @@ impl HostPair<'_, QuicEnds> {
         let message = sender.written();
         self.transmit(end, at, out);
         (message, end)
+    }
+
+    /// Writes a message with a stream of its own. Gives the end that sends it.
+    pub(in crate::simulation) fn write_stream(
+        &mut self,
+        asks: bool,
+        StreamMessage { stream, bytes, priority }: StreamMessage,
+        at: At<'_>,
+        out: &mut impl Outbox,
+    ) -> End {
+        let end = if asks { self.ends.client_end } else { self.ends.client_end.other() };
+        if let Some(sender) = self.ends.tx(end) {
+            sender.write_stream(stream, bytes, priority);
+        }
+        self.transmit(end, at, out);
+        end
     }
 }

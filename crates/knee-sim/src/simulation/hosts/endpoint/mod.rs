@@ -16,11 +16,12 @@ use crate::simulation::build::OwnMake;
 use knee_core::{Bytes, Packet, Params, Rate, Received, Time, Value};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
-use knee_net::spec::QuicSpec;
+use knee_net::spec::{FlowSpec, QuicSpec, Transport};
 use knee_quic::handshake::{Client, Server};
 use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings};
 use knee_tcp::ends::EndTimer;
 use knee_tcp::sender::Counters;
+use knee_traffic::TrafficSpec;
 use log::EndpointLog;
 
 /// Bytes of the IPv4 and UDP headers.
@@ -76,7 +77,6 @@ struct Back {
 /// If they contradict each other, or are none of these endpoints'.
 pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError> {
     let refused = |error| SpecError::Text { owner: "the endpoints of QUIC".into(), error };
-    let window = spec.receive_window.into_iter().chain(spec.stream_receive_window).min();
     let settings = Settings::default();
     let asked = spec.initial_window != settings.initial_window;
     let given = [
@@ -91,7 +91,12 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
         ("pacing", Value::Bool(spec.pacing)),
         ("max_ack_delay", Value::Time(Time::from_nanos(spec.max_ack_delay))),
         ("ack_every", Value::Count(spec.ack_eliciting_threshold.saturating_add(1))),
-        ("receive_window", Value::Bytes(window.map_or(settings.receive_window, Bytes))),
+        ("receive_window", Value::Bytes(spec.receive_window.map_or(settings.receive_window, Bytes))),
+        (
+            "stream_receive_window",
+            Value::Bytes(spec.stream_receive_window.map_or(settings.stream_receive_window, Bytes)),
+        ),
+        ("max_streams", Value::Count(spec.max_streams.into())),
     ];
     let params = Params::resolve(Settings::DECLARED, given).map_err(|error| refused(error.to_string()))?;
     Config::new(&Settings::from(&params)).map_err(|conflict| refused(conflict.to_string()))
@@ -101,6 +106,20 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
 pub(in crate::simulation) fn serve(algorithm: &Algorithm) -> bool {
     let of_interface = matches!(algorithm.make, Some(OwnMake::Quinn(_)));
     !of_interface && super::quic::find(algorithm.entry.name).is_none()
+}
+
+/// Checks that the connections of a flow can have as many requests at once as its traffic asks for.
+///
+/// # Errors
+/// If these endpoints are not its (`own`) and it asks for several, or for more streams than the server lets it open.
+pub(in crate::simulation) fn check_streams(flow: &FlowSpec, own: bool, spec: &QuicSpec) -> Result<(), SpecError> {
+    let found = flow.traffic.as_ref().map_or(1, TrafficSpec::streams);
+    let (most, why) = match (flow.transport, own) {
+        (Transport::Tcp, _) => (1, "TCP has one stream"),
+        (Transport::Quic, false) => (1, "the stack of its controller has one stream here"),
+        (Transport::Quic, true) => (u64::from(spec.max_streams).max(1), "`max_streams` of `quic` limits them"),
+    };
+    if found > most { Err(SpecError::Streams { flow: flow.label.clone(), found, why, most }) } else { Ok(()) }
 }
 
 impl QuicEnds {

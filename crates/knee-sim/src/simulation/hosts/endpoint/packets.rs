@@ -3,13 +3,13 @@
 use super::log::EndpointLog;
 use super::{AROUND_ACK, HEADERS, QuicEnds, ect, mark};
 use crate::simulation::apps::Apps;
-use crate::simulation::hosts::{At, End, HostPair, Outbox, Protocol};
+use crate::simulation::hosts::{At, End, HostPair, Outbox, Protocol, QuicContents};
 use knee_core::convert::{index_u32, low_u32, saturating_u32};
 use knee_core::packet::Seq;
 use knee_core::{Packet, Payload, Time};
 use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
-use knee_quic::{AckFrame, Arrival, DELAY_UNIT, Outgoing};
+use knee_quic::{AckFrame, Arrival, DELAY_UNIT, Frames, Outgoing, Receiver};
 use knee_tcp::ends::EndTimer;
 
 impl Protocol for HostPair<'_, QuicEnds> {
@@ -99,11 +99,19 @@ impl HostPair<'_, QuicEnds> {
                 let delay = DELAY_UNIT * u64::from(delay);
                 self.take_ack(end, &AckFrame { top, delay, ..AckFrame::default() }, at, out);
             }
-            other => {
-                let ack = self.stores.quic_acks.remove(other.key() as usize);
-                self.take_ack(end, &ack, at, out);
-            }
+            other => match self.stores.quic_packets.remove(other.key() as usize) {
+                QuicContents::Ack(ack) => self.take_ack(end, &ack, at, out),
+                QuicContents::Frames(number, frames) => self.take_frames(end, (number, &frames), flags, at, out),
+            },
         }
+    }
+
+    /// The receiver of an end that takes data.
+    #[inline]
+    fn open_receiver(&mut self, end: End) -> Option<&mut Receiver> {
+        // A server has no keys for data before the client's Finished has come.
+        let is_closed = self.ends.closed || end != self.ends.client_end && !self.ends.server.is_done();
+        self.ends.rx(end).filter(|_| !is_closed)
     }
 
     /// Data has arrived at an end.
@@ -116,26 +124,67 @@ impl HostPair<'_, QuicEnds> {
         at: At<'_>,
         out: &mut impl Outbox,
     ) {
-        // A server has no keys for data before the client's Finished has come.
-        let is_closed = self.ends.closed || end != self.ends.client_end && !self.ends.server.is_done();
-        let Some(receiver) = self.ends.rx(end).filter(|_| !is_closed) else { return };
+        let Some(receiver) = self.open_receiver(end) else { return };
         let number = number.near(receiver.expected());
         let (place, len) = match flags & Packet::DATAGRAM {
             0 => (offset.near(receiver.in_order()), len),
             _ => (0, 0),
         };
         let arrival = Arrival { number, offset: place, len, eliciting: true, mark: mark(flags) };
-        let is_first = receiver.expected() == 0;
-        // Stacks send the first data in the datagram of their Finished: the packet that says that the handshake is done
-        // acknowledges it.
-        let ack = receiver.on_packet(&arrival, at.now, &self.settings.quic_ends);
-        let ack = ack.or_else(|| if is_first { receiver.ack(at.now) } else { None });
         if flags & Packet::DATAGRAM != 0 {
             self.ends.came.push(low_u32(offset.near(0)));
         }
-        if let Some(ack) = ack {
+        self.take_arrival(end, &arrival, None, at, out);
+    }
+
+    /// A packet with frames of several streams has arrived at an end.
+    fn take_frames(
+        &mut self,
+        end: End,
+        (number, frames): (u64, &Frames),
+        flags: u8,
+        at: At<'_>,
+        out: &mut impl Outbox,
+    ) {
+        if self.open_receiver(end).is_none() {
+            return;
+        }
+        let arrival = Arrival { number, offset: 0, len: 0, eliciting: true, mark: mark(flags) };
+        self.take_arrival(end, &arrival, Some(frames), at, out);
+        if let Some(limit) = frames.max_streams
+            && let Some(sender) = self.ends.tx(end)
+        {
+            sender.on_max_streams(limit);
+            self.transmit(end, at, out);
+        }
+    }
+
+    /// A packet has arrived at an end that takes data.
+    #[inline]
+    fn take_arrival(
+        &mut self,
+        end: End,
+        arrival: &Arrival,
+        frames: Option<&Frames>,
+        at: At<'_>,
+        out: &mut impl Outbox,
+    ) {
+        let Some(receiver) = self.ends.rx(end) else { return };
+        let (is_first, config) = (receiver.expected() == 0, &self.settings.quic_ends);
+        let ack = match frames {
+            Some(frames) => receiver.on_frames(arrival, frames, at.now, config),
+            None => receiver.on_packet(arrival, at.now, config),
+        };
+        // Stacks send the first data in the datagram of their Finished: the packet that says that the handshake is done
+        // acknowledges it.
+        if let Some(ack) = ack.or_else(|| if is_first { receiver.ack(at.now) } else { None }) {
             self.send_ack(end, ack, at, out);
         }
+    }
+
+    /// Keeps contents for which a packet has no room. Gives the payload that names them.
+    fn store(&mut self, contents: QuicContents) -> Payload {
+        Payload::Stored(index_u32(self.stores.quic_packets.insert(contents)))
     }
 
     /// An end sends an ACK now.
@@ -146,7 +195,7 @@ impl HostPair<'_, QuicEnds> {
             let delay = saturating_u32(delay.as_nanos() / DELAY_UNIT.as_nanos());
             Payload::QuicAck { next: Seq::new(top), delay }
         } else {
-            Payload::Stored(index_u32(self.stores.quic_acks.insert(ack)))
+            self.store(QuicContents::Ack(ack))
         };
         if end == End::Sender {
             self.ends.acks.0 += 1;
@@ -234,8 +283,12 @@ impl HostPair<'_, QuicEnds> {
         }
         let headers = HEADERS + self.settings.quic_ends.headers;
         let mut outgoing = std::mem::take(&mut self.stores.quic_outgoing);
-        for Outgoing { first, count, offset, len, datagram, .. } in outgoing.drain(..) {
-            let payload = Payload::Stream { number: Seq::new(first), offset: Seq::new(offset), len };
+        for Outgoing { first, count, offset, len, datagram, framed, .. } in outgoing.drain(..) {
+            let frames = if framed { self.ends.tx(end).and_then(|sender| sender.frames(first)).cloned() } else { None };
+            let payload = match frames {
+                Some(frames) => self.store(QuicContents::Frames(first, frames)),
+                None => Payload::Stream { number: Seq::new(first), offset: Seq::new(offset), len },
+            };
             let flags = if datagram { Packet::DATAGRAM } else { 0 };
             self.send(end, (payload, flags), (headers + len, count), at, out);
         }
@@ -249,7 +302,7 @@ impl HostPair<'_, QuicEnds> {
         let Some(log) = log else { return };
         log.note_updated(now, sender, config);
         for burst in &self.stores.quic_outgoing {
-            log.note_sent(now, burst, config.headers + burst.len);
+            log.note_sent(now, burst, sender.frames(burst.first).map(|frames| &**frames), config.headers + burst.len);
         }
     }
 }
