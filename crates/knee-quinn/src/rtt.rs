@@ -11,9 +11,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// An ACK whose newest packet left at `sent` has come at `view.now`. An ACK for older packets alone, which came late,
-    /// says nothing about the RTT now. Updates the least RTT and the smoothed one (RFC 9002, 5.3). Gives the RTT, in which
-    /// the delay of the ACK is: quinn lends its estimator, which knows that, as of the ACK before.
+    /// An ACK whose newest packet left at `sent` has come at `view.now`. An ACK for older packets alone, which came
+    /// late, says nothing about the RTT now. Updates the least RTT and the smoothed one (RFC 9002, 5.3). Gives the RTT,
+    /// in which the delay of the ACK is: quinn lends its estimator, which knows that, as of the ACK before.
     pub fn sample(&mut self, sent: Time, view: &mut View) -> Option<Time> {
         if self.newest.is_some_and(|before| sent < before) {
             return None;
