@@ -107,6 +107,8 @@ OVER_QUIC: dict[str, Any] = {
 OTHERS_OF_QUIC = {
     "endpoints": "knee",
     "certificate": 5_000,
+    "zero_rtt": True,
+    "retry": True,
     "initial_window": 20,
     "initial_rtt": 100_000_000,
     "packet_threshold": 10,

@@ -100,6 +100,10 @@ pub struct QuicSpec {
     pub endpoints: QuicEndpoints,
     /// With knee's endpoints: bytes of the server's certificates.
     pub certificate: u64,
+    /// With knee's endpoints: whether the client's data leaves behind its hello.
+    pub zero_rtt: bool,
+    /// With knee's endpoints: whether the server asks for a token first.
+    pub retry: bool,
     /// With knee's endpoints: packets of the initial window.
     pub initial_window: u32,
     /// With knee's endpoints: RTT before the first sample, ns.
@@ -129,6 +133,8 @@ impl Default for QuicSpec {
         Self {
             endpoints: QuicEndpoints::Quinn,
             certificate: 400,
+            zero_rtt: false,
+            retry: false,
             initial_window: 10,
             initial_rtt: 333_000_000,
             packet_threshold: 3,

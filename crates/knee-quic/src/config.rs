@@ -17,6 +17,10 @@ params! {
             from "RFC 9000, 17.3.1 and 19.8: 11 with an ID of 8 bytes and a number of 2; RFC 9001, 5.3: 16; 6";
         /// bytes of the server's certificates
         certificate: u32 = 400, in 0..=crate::handshake::MOST_CERTIFICATE, from "ours: one by ECDSA, signed by itself";
+        /// the server asks for a token first
+        retry: bool = false, from "RFC 9000, 8.1.2";
+        /// the client knows the server: its data leaves behind its hello
+        zero_rtt: bool = false, from "RFC 9001, 4.6.1";
         /// initial window, packets
         initial_window: u32 = 10, in 1..=10_000, from "RFC 9002, 7.2";
         /// bytes that limit the initial window, unless two packets are more
@@ -132,6 +136,13 @@ impl Config {
         if window < min_window {
             let found = format!("{min_window} packets, and the initial window is {window}");
             return Err(conflict("min_window", found, format!("at most {window}")));
+        }
+        //= RFC 9000, 17.2.3
+        //# After a client receives a Retry packet, 0-RTT packets are likely to have been lost or discarded by the
+        //# server.
+        if settings.zero_rtt && settings.retry {
+            let found = "true, and with `retry` the server discards the data of each first flight".to_owned();
+            return Err(conflict("zero_rtt", found, "one of the two, or none".to_owned()));
         }
         if receive_window.0 < u64::from(datagram) {
             let found = format!("{receive_window}, and a datagram has {datagram}");

@@ -349,6 +349,8 @@ class Quic(Table):
         "quinn", description='what is at the ends of flows under knee\'s algorithms: "quinn" or "knee"'
     )
     certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
+    zero_rtt: bool = Field(False, description="whether a client sends data behind its hello: true or false")
+    retry: bool = Field(False, description="whether a server asks for a token first: true or false")
     initial_window: int = Field(10, ge=2, le=1000, description="a number of packets, 2 to 1000")
     initial_rtt: SomeTime = Field(
         333_000_000, ge=1_000, le=60 * 10**9, description='the RTT before the first sample, such as "100 ms"'
@@ -378,6 +380,10 @@ class Quic(Table):
         if self.initial_mtu > self.max_mtu:
             found = f"{units.format_bytes(self.initial_mtu)} is more than max_mtu, {units.format_bytes(self.max_mtu)}"
             raise Refused(found, "expected at most that", key="initial_mtu")
+        if self.zero_rtt and self.retry:
+            # RFC 9000, 17.2.3.
+            found = "with retry = true the server discards the data of each first flight"
+            raise Refused(found, "expected one of the two, or none", key="zero_rtt")
         return self
 
 

@@ -141,7 +141,10 @@ impl Sender {
         //# The PTO timer MUST NOT be set if a timer is set for time threshold loss detection; see Section 6.1.2.
         self.timer = match self.loss_time {
             Some(time) => Timer::at(time),
-            None if self.view.in_flight == 0 => Timer::OFF,
+            //= RFC 9002, 6.2.1
+            //# An endpoint MUST NOT set its PTO timer for the Application Data packet number space until the handshake
+            //# is confirmed.
+            None if self.view.in_flight == 0 || self.early => Timer::OFF,
             None => Timer::at(self.pto_at(config)),
         };
     }

@@ -156,6 +156,10 @@ pub struct Sender {
     pto_count: u32,
     /// When a packet left last.
     last_sent: Time,
+    /// The handshake is not over: packets leave as 0-RTT, or behind a server's flight.
+    early: bool,
+    /// Bytes that may still leave, as UDP's payload: few to an address that is not validated.
+    allowance: u64,
     /// Its pacing clock.
     pub pacer: Pacer,
     ecn: Validation,
@@ -201,6 +205,8 @@ impl Sender {
             loss_time: None,
             pto_count: 0,
             last_sent: Time::ZERO,
+            early: false,
+            allowance: u64::MAX,
             pacer: Pacer::new(init.needs.pacing || config.settings.pacing),
             ecn: Validation::new(mark),
             recovery_start: None,
@@ -223,6 +229,26 @@ impl Sender {
         (self.first_tx, self.delivered_at) = (Micros::of(now), Micros::of(now));
         self.cc = Some(cc);
         self.tell(StateEvent::Start);
+    }
+
+    /// The algorithm is in place before the handshake is over, whose RTT [`Sender::confirm`] tells.
+    pub fn adopt_early(&mut self, cc: Box<dyn DynCongestionControl>, now: Time, config: &Config) {
+        self.early = true;
+        self.adopt(cc, None, now, config);
+    }
+
+    /// This many bytes may leave from now on, as UDP's payload.
+    pub const fn allow(&mut self, bytes: u64) {
+        self.allowance = bytes;
+    }
+
+    /// The handshake, of this RTT, is over for a sender that began before: [`Sender::send`] is to be called.
+    pub fn confirm(&mut self, rtt: Time, now: Time, config: &Config) {
+        if std::mem::take(&mut self.early) {
+            self.view.now = now;
+            self.allowance = u64::MAX;
+            self.take_rtt(rtt, Time::ZERO, now, config);
+        }
     }
 
     /// The application has `bytes` more to send.

@@ -50,9 +50,9 @@ impl Sender {
             //# An endpoint MUST NOT send a packet if it would cause bytes_in_flight (see Appendix B.2) to be larger
             //# than the congestion window, unless the packet is sent on a PTO timer expiration (see Section 6.2) or
             //# when entering recovery (see Section 7.3.2).
-            let fitting = saturating_u32(room / config.size(len));
+            let fitting = saturating_u32(room.min(self.allowance) / config.size(len));
             if fitting == 0 {
-                self.held_back = true;
+                self.held_back = room < config.size(len);
                 break;
             }
             //= RFC 9002, 7.8
@@ -87,6 +87,17 @@ impl Sender {
         let limit = self.acked.first_missing(0).saturating_add(config.settings.receive_window.0).min(self.end);
         let bytes = limit.saturating_sub(self.next);
         (bytes > 0).then_some(Data::of_stream(self.next, bytes, false))
+    }
+
+    /// The probe timeout of the handshake has fired before that is over: probes with what is in flight leave, too.
+    pub fn probe_early(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
+        //= RFC 9002, 6.2.4
+        //# In addition to sending data in the packet number space for which the timer expired, the sender SHOULD send
+        //# ack-eliciting packets from other packet number spaces with in-flight data, coalescing packets if possible.
+        if self.early && self.view.in_flight > 0 {
+            self.view.now = now;
+            self.send_probes(now, config, out);
+        }
     }
 
     /// Sends one or two probes whatever the window.
@@ -159,6 +170,7 @@ impl Sender {
         //# load without establishing packet loss.
         self.bytes_in_flight += sizes;
         self.totals.sent_bytes += sizes;
+        self.allowance = self.allowance.saturating_sub(sizes);
         self.ecn.sent(count);
         let start = self.rate_start();
         let record = Record::new(first, count, now, offset, len, self.ecn.is_on());

@@ -236,8 +236,17 @@ pub fn network(bytes: &[u8]) -> Value {
     json!({
         "duration": duration, "seed": seed, "interval": interval, "warmup": warmup,
         "links": all, "flows": flows, "changes": changes, "tcp": tcp,
-        "quic": {"endpoints": "knee"},
+        "quic": quic(source),
     })
+}
+
+/// Settings of knee's endpoints of QUIC.
+fn quic(source: &mut Source) -> Value {
+    let mut quic = json!({"endpoints": "knee"});
+    if source.chance(128) {
+        quic[source.one_of(&["zero_rtt", "retry"])] = json!(true);
+    }
+    quic
 }
 
 /// Checks what these bytes stand for.

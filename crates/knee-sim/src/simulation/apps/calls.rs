@@ -104,7 +104,12 @@ impl Apps {
                 connection.back = around.hosts.is_quic(half).then_some(half);
                 let path = &around.network.flow_paths[half as usize];
                 let at = At { now: around.now, path, order: around.order };
-                return Some((half, around.hosts.connect(half, at, around.out)));
+                let end = around.hosts.connect(half, at, around.out);
+                // With 0-RTT it may send at once.
+                if around.hosts.is_quic(half) {
+                    self.note_progress(half, end, around.now, around.hosts);
+                }
+                return Some((half, end));
             }
             Action::Send(conn, exchange) => {
                 let half = self.connection(flow, conn)?.away;

@@ -208,6 +208,12 @@ impl HostPair<'_, CarriedFlow> {
     /// Opens the connection, over which the datagrams begin.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
         at_carrier!(self, stack quic => quic.start(at, out), own quic => quic.connect(at, out));
+        // With 0-RTT the first ones leave behind the hello.
+        if let Carrier::Own(quic, _) = &self.ends.carrier
+            && quic.may_send()
+        {
+            self.act(End::Sender, at, out);
+        }
     }
 
     /// A packet has arrived at its end now.

@@ -25,7 +25,7 @@ impl QuicEnds {
         let (asks, answers) = ((&self.sender, &self.receiver), (&back.sender, &back.receiver));
         let (asks, answers) = if self.client_end == End::Sender { (asks, answers) } else { (answers, asks) };
         Some(Progress {
-            connected: self.client.connected().is_some(),
+            connected: self.is_established(self.client_end),
             asked: (asks.1.in_order(), asks.0.acked()),
             answered: answers.1.in_order(),
             settled: self.sender.done() && back.sender.done(),

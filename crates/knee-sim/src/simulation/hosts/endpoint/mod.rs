@@ -44,6 +44,12 @@ pub(in crate::simulation) struct QuicEnds {
     /// True once data may leave the sender, and the other end.
     established: bool,
     back_established: bool,
+    /// True once an end reads packets of 1-RTT, by end.
+    reads: [bool; 2],
+    /// The client's packets below this number leave as 0-RTT.
+    early_end: u64,
+    /// The server has an ACK of 0-RTT that it was not allowed to send.
+    owes_ack: bool,
     /// Nothing happens any more.
     closed: bool,
     /// The codepoint of the receiver's packets.
@@ -85,6 +91,8 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
     let given = [
         ("datagram", Value::Count(spec.max_mtu.into())),
         ("certificate", Value::Count(spec.certificate)),
+        ("zero_rtt", Value::Bool(spec.zero_rtt)),
+        ("retry", Value::Bool(spec.retry)),
         ("datagram_buffer", Value::Bytes(Bytes(spec.datagram_buffer))),
         ("initial_window", Value::Count(spec.initial_window.into())),
         // A window that is asked for is not limited in bytes.
@@ -136,6 +144,9 @@ impl QuicEnds {
             server: Server::default(),
             established: false,
             back_established: false,
+            reads: [false; 2],
+            early_end: 0,
+            owes_ack: false,
             closed: false,
             received: Received::default(),
             acks: (0, 0),

@@ -32,6 +32,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
         self.ends.log = self.log().map(|log| Box::new(EndpointLog::new(log)));
         let hello = self.ends.client.start(at.now, &self.settings.quic_ends);
         self.send_to_server(&hello, at, out);
+        self.start_early(at, out);
     }
 
     #[inline]
@@ -116,9 +117,12 @@ impl HostPair<'_, QuicEnds> {
         at: At<'_>,
         out: &mut impl Outbox,
     ) {
-        // A server has no keys for data before the client's Finished has come.
-        let is_closed = self.ends.closed || end != self.ends.client_end && !self.ends.server.is_done();
-        let Some(receiver) = self.ends.rx(end).filter(|_| !is_closed) else { return };
+        let QuicEnds { closed, reads, .. } = *self.ends;
+        // An end has no keys for data of 1-RTT before the other's Finished has come.
+        if closed || !reads[end as usize] && !self.admits_early(end, (number, len), at, out) {
+            return;
+        }
+        let Some(receiver) = self.ends.rx(end) else { return };
         let number = number.near(receiver.expected());
         let (place, len) = match flags & Packet::DATAGRAM {
             0 => (offset.near(receiver.in_order()), len),
@@ -140,8 +144,11 @@ impl HostPair<'_, QuicEnds> {
 
     /// An end sends an ACK now.
     #[inline]
-    fn send_ack(&mut self, end: End, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn send_ack(&mut self, end: End, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
         let size = HEADERS + AROUND_ACK + ack.size();
+        if !self.ends.reads[end as usize] && !self.sends_early(end, u64::from(size - HEADERS)) {
+            return;
+        }
         let payload = if let AckFrame { top: (0, top), ecn: None, delay, .. } = ack {
             let delay = saturating_u32(delay.as_nanos() / DELAY_UNIT.as_nanos());
             Payload::QuicAck { next: Seq::new(top), delay }
@@ -183,8 +190,9 @@ impl HostPair<'_, QuicEnds> {
         {
             log.note_received(at.now, ack, AROUND_ACK + ack.size());
         }
-        let is_closed = self.ends.closed;
-        let Some(sender) = self.ends.tx(end).filter(|_| !is_closed) else { return };
+        // A client reads ACKs once it has the server's flight, a server once it has the client's Finished.
+        let is_deaf = self.ends.closed || !self.ends.reads[end as usize];
+        let Some(sender) = self.ends.tx(end).filter(|_| !is_deaf) else { return };
         let rtt = sender.on_ack(ack, at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
         let rtt = rtt.unwrap_or_else(|violation| panic!("flow {}: {violation}", self.i));
         // Figures have the ACK's delay in them.
@@ -231,6 +239,10 @@ impl HostPair<'_, QuicEnds> {
             && let Some(ack) = self.ends.rx(end).filter(|receiver| receiver.waits()).and_then(|rx| rx.ack(at.now))
         {
             self.send_ack(end, ack, at, out);
+        }
+        if !self.ends.reads[end as usize] && end != self.ends.client_end {
+            let bytes = |burst: &Outgoing| self.settings.quic_ends.size(burst.len) * u64::from(burst.count);
+            self.ends.server.note_sent(self.stores.quic_outgoing.iter().map(bytes).sum());
         }
         let headers = HEADERS + self.settings.quic_ends.headers;
         let mut outgoing = std::mem::take(&mut self.stores.quic_outgoing);
