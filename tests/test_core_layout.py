@@ -109,6 +109,7 @@ OTHERS_OF_QUIC = {
     "certificate": 5_000,
     "zero_rtt": True,
     "retry": True,
+    "idle_timeout": 5_000_000,
     "initial_window": 20,
     "initial_rtt": 100_000_000,
     "packet_threshold": 10,

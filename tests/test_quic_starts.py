@@ -116,3 +116,75 @@ def test_zero_rtt_and_retry_exclude_each_other() -> None:
 def test_other_stacks_refuse_them(key: str) -> None:
     with pytest.raises(ScenarioError, match=rf"quic\.{key}: no flow has knee's own"):
         _run({key: True}, {"cc": "quinn:reno"})
+
+
+_PAGE = {"kind": "requests", "objects": 1, "size": "1 kB", "connections": 1, "request": "100 B"}
+#: A page every 4 s, all on one connection.
+_PAGES: dict[str, Any] = _PAGE | {"arrivals": "periodic", "per_second": 0.25, "connection": "persistent"}
+#: Nothing comes through from 2 to 8 s.
+_OUTAGE = [{"at": "2 s", "link": "link", "loss": 1.0}, {"at": "8 s", "link": "link", "loss": 0.0}]
+
+
+@pytest.mark.parametrize(
+    ("quic", "longest"),
+    [
+        ({}, 100),
+        # RFC 9000, 10.1: the page before was over 4 s less 200 ms ago, and the ACK of its last packet came 25 ms later.
+        ({"idle_timeout": "3.7 s"}, 200),
+        ({"idle_timeout": "3.9 s"}, 100),
+        # At least three PTOs: 3 * (100 + 4 * 50 + 25) = 975 ms after the first sample, less as the variation falls.
+        ({"idle_timeout": "1 ms"}, 200),
+        ({"idle_timeout": "1 ms", "zero_rtt": True}, 100),
+    ],
+)
+def test_a_page_after_the_idle_timeout_takes_a_new_connection(quic: dict[str, Any], longest: float) -> None:
+    pages = _run(quic, {"traffic": _PAGES})["pages"]
+    assert pages["completed"] == 5
+    # The first page opens the connection.
+    assert pages["time_p50_ms"] == pytest.approx(longest, abs=1)
+
+
+def test_an_idle_timeout_lasts_three_probe_timeouts() -> None:
+    """Nothing comes through from 2 s on: SRTT is 100 ms and its variation small, so three PTOs are 3 * 126 ms at least.
+    A probe leaves after one and after three of them; the third would after seven."""
+    changes = _OUTAGE[:1]
+    few = _run({"idle_timeout": "1 ms", "receive_window": "100 kB"}, changes=changes)
+    more = _run({"idle_timeout": "1 s", "receive_window": "100 kB"}, changes=changes)
+    lasting = _run({"receive_window": "100 kB"}, changes=changes)
+    assert few["sent_packets"] < more["sent_packets"] < lasting["sent_packets"]
+    # Two probes are two packets each (RFC 9002, 6.2.4).
+    assert more["sent_packets"] - few["sent_packets"] in (2, 4)
+
+
+def test_a_transfer_that_times_out_does_not_end() -> None:
+    """6 s without a packet. With a longer timeout it goes on after."""
+    link = _LINK | {"rate": "10 Mbit/s"}
+    for timeout, ends in (("1 s", False), ("20 s", True)):
+        flow = _run({"idle_timeout": timeout}, {"bytes": "10 MB"}, link=link, changes=_OUTAGE)
+        assert (flow["completion_s"] is not None) == ends
+    usual = _run({}, {"bytes": "10 MB"}, link=link, changes=_OUTAGE)
+    assert flow["completion_s"] == usual["completion_s"]
+
+
+@pytest.mark.parametrize("kind", ["requests", "transfers", "bursts", "video"])
+def test_an_application_asks_again_on_another_connection(kind: str) -> None:
+    """What the outage interrupts is complete after it, as without the timeout."""
+    traffic: dict[str, Any] = {
+        "requests": _PAGES | {"per_second": 1},
+        "transfers": {
+            "kind": "transfers",
+            "arrivals": "periodic",
+            "per_second": 1,
+            "size": "10 kB",
+            "connection": "persistent",
+        },
+        "bursts": {"kind": "bursts", "period": "1 s", "burst": "10 kB"},
+        "video": {"kind": "video"},
+    }[kind]
+    link = _LINK | {"rate": "10 Mbit/s"}
+    for quic in ({}, {"idle_timeout": "1 s"}):
+        flow = _run(quic, {"traffic": traffic}, link=link, changes=_OUTAGE, duration="40 s")
+        if kind == "video":
+            assert flow["video"]["segments"] > 40
+        else:
+            assert flow["pages" if kind == "requests" else "transfers"]["completed"] == 40

@@ -104,6 +104,8 @@ pub struct QuicSpec {
     pub zero_rtt: bool,
     /// With knee's endpoints: whether the server asks for a token first.
     pub retry: bool,
+    /// With knee's endpoints: time without a packet after which a connection is closed, ns. `None`: it is not.
+    pub idle_timeout: Option<u64>,
     /// With knee's endpoints: packets of the initial window.
     pub initial_window: u32,
     /// With knee's endpoints: RTT before the first sample, ns.
@@ -135,6 +137,7 @@ impl Default for QuicSpec {
             certificate: 400,
             zero_rtt: false,
             retry: false,
+            idle_timeout: None,
             initial_window: 10,
             initial_rtt: 333_000_000,
             packet_threshold: 3,

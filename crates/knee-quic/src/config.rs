@@ -21,6 +21,8 @@ params! {
         retry: bool = false, from "RFC 9000, 8.1.2";
         /// the client knows the server: its data leaves behind its hello
         zero_rtt: bool = false, from "RFC 9001, 4.6.1";
+        /// longest time without a packet from the peer after which an end closes the connection; 0: there is none
+        idle_timeout: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1_000_000), from "RFC 9000, 10.1";
         /// initial window, packets
         initial_window: u32 = 10, in 1..=10_000, from "RFC 9002, 7.2";
         /// bytes that limit the initial window, unless two packets are more

@@ -117,6 +117,11 @@ fn period(rtt: Option<Time>, config: &Config) -> Time {
     rtt.saturating_add(rtt.mul_div(2, 1).max(config.settings.granularity))
 }
 
+/// The probe timeout of data that an end without a sender would have, from the RTT of the handshake.
+pub fn pto_of_data(rtt: Option<Time>, config: &Config) -> Time {
+    period(rtt, config).saturating_add(config.settings.max_ack_delay)
+}
+
 fn after(now: Time, rtt: Option<Time>, probes: u32, config: &Config) -> Timer {
     Timer::at(now.saturating_add(period(rtt, config).mul_div(1 << probes.min(40), 1)))
 }

@@ -351,6 +351,9 @@ class Quic(Table):
     certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
     zero_rtt: bool = Field(False, description="whether a client sends data behind its hello: true or false")
     retry: bool = Field(False, description="whether a server asks for a token first: true or false")
+    idle_timeout: SomeTime | None = Field(
+        None, ge=1_000_000, le=1_000_000 * 10**9, description='a time such as "30 s"; default: none'
+    )
     initial_window: int = Field(10, ge=2, le=1000, description="a number of packets, 2 to 1000")
     initial_rtt: SomeTime = Field(
         333_000_000, ge=1_000, le=60 * 10**9, description='the RTT before the first sample, such as "100 ms"'

@@ -216,7 +216,16 @@ _ALWAYS_ASKED = 25_000_000
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
 #: Keys of [quic] that knee's own endpoints alone have.
-_OF_OWN = ("certificate", "zero_rtt", "retry", "initial_window", "initial_rtt", "packet_threshold", "pacing")
+_OF_OWN = (
+    "certificate",
+    "zero_rtt",
+    "retry",
+    "idle_timeout",
+    "initial_window",
+    "initial_rtt",
+    "packet_threshold",
+    "pacing",
+)
 
 
 def _check_endpoints(scenario: Scenario) -> None:

@@ -48,6 +48,8 @@ pub(super) enum Action {
     Open(Conn),
     /// It starts an exchange.
     Send(Conn, Exchange),
+    /// A connection timed out before all of its exchanges were complete.
+    Reopen(Conn),
     /// It closes a connection.
     Close(Conn),
     /// It asks to be woken.
@@ -153,6 +155,8 @@ struct Connection {
     number: u64,
     /// RTT of its handshake; zero until it is over.
     handshake: Time,
+    /// Exchanges that are not complete, over QUIC.
+    open: VecDeque<Exchange>,
     /// Messages in flight to the other end: the segment after the last one, and their exchanges.
     sent: VecDeque<(u64, Exchange)>,
     /// Answers that are being made: when they are ready, and bytes.
@@ -190,6 +194,7 @@ impl Connection {
             back: None,
             number,
             handshake: Time::ZERO,
+            open: VecDeque::new(),
             sent: VecDeque::new(),
             preparing: VecDeque::new(),
             answers: VecDeque::new(),
@@ -259,6 +264,11 @@ impl Apps {
     /// Adds something to be done.
     pub(super) fn act(&mut self, flow: u32, action: Action) {
         self.actions.push_back((flow, action));
+    }
+
+    /// Adds something to be done before all else.
+    fn act_first(&mut self, flow: u32, action: Action) {
+        self.actions.push_front((flow, action));
     }
 
     /// The next action.

@@ -76,6 +76,23 @@ impl Apps {
         running.application = Some(application);
     }
 
+    /// A path is taken for a connection, which connects. Gives the half and the end that does.
+    pub(super) fn connect(
+        &mut self,
+        flow: u32,
+        conn: Conn,
+        around: &mut Around<'_, impl Outbox>,
+    ) -> Option<(u32, End)> {
+        let half = self.add_half(flow, conn, true, around);
+        let connection = self.connection(flow, conn)?;
+        connection.away = half;
+        // QUIC's answers come on the same path.
+        connection.back = around.hosts.is_quic(half).then_some(half);
+        let path = &around.network.flow_paths[half as usize];
+        let at = At { now: around.now, path, order: around.order };
+        Some((half, around.hosts.connect(half, at, around.out)))
+    }
+
     /// Does what is to be done for an application. Gives the half and the end of it that has something to send, or has
     /// been opened.
     pub(in crate::simulation) fn carry_out(
@@ -95,16 +112,14 @@ impl Apps {
                 }
             }
             Action::Connected(conn) => self.call(flow, around, |application, net| application.on_connected(conn, net)),
-            Action::Complete(conn) => self.call(flow, around, |application, net| application.on_complete(conn, net)),
+            Action::Complete(conn) => {
+                if let Some(connection) = self.connection(flow, conn) {
+                    connection.open.pop_front();
+                }
+                self.call(flow, around, |application, net| application.on_complete(conn, net));
+            }
             Action::Open(conn) => {
-                let half = self.add_half(flow, conn, true, around);
-                let connection = self.connection(flow, conn)?;
-                connection.away = half;
-                // QUIC's answers come on the same path.
-                connection.back = around.hosts.is_quic(half).then_some(half);
-                let path = &around.network.flow_paths[half as usize];
-                let at = At { now: around.now, path, order: around.order };
-                let end = around.hosts.connect(half, at, around.out);
+                let (half, end) = self.connect(flow, conn, around)?;
                 // With 0-RTT it may send at once.
                 if around.hosts.is_quic(half) {
                     self.note_progress(half, end, around.now, around.hosts);
@@ -113,11 +128,20 @@ impl Apps {
             }
             Action::Send(conn, exchange) => {
                 let half = self.connection(flow, conn)?.away;
+                if half < u32::MAX && around.hosts.is_over(half) {
+                    self.act_first(flow, Action::Send(conn, exchange));
+                    return self.reopen(flow, conn, around);
+                }
                 let (message, end) = self.write(half, (true, exchange.up), around);
-                self.connection(flow, conn)?.sent.push_back((message, exchange));
+                let connection = self.connection(flow, conn)?;
+                connection.sent.push_back((message, exchange));
+                if connection.back == Some(half) {
+                    connection.open.push_back(exchange);
+                }
                 self.await_next(half);
                 return Some((half, end));
             }
+            Action::Reopen(conn) => return self.reopen(flow, conn, around),
             Action::Answer(conn) => return self.answer(flow, conn, around),
             Action::Close(conn) => return self.close(flow, conn, around),
             Action::WakeAt(_) | Action::Prepare(..) => {}

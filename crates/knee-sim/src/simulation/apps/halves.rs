@@ -201,6 +201,41 @@ impl Apps {
         }
     }
 
+    /// A timer of half `i` has fired. True if its connection has timed out before all of its exchanges were complete:
+    /// another one takes its place.
+    pub(in crate::simulation) fn note_timeout(&mut self, i: u32, hosts: &Hosts) -> bool {
+        let Some(&Half { flow, conn, .. }) = self.half(i).filter(|_| hosts.is_over(i)) else { return false };
+        let waits = |connection: &mut Connection| connection.away == i && !connection.open.is_empty();
+        let reopens = self.connection(flow, conn).is_some_and(waits);
+        if reopens {
+            self.act(flow, Action::Reopen(conn));
+        }
+        reopens
+    }
+
+    /// Another connection takes the place of one that timed out, and asks again for what was not complete.
+    pub(super) fn reopen(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<(u32, End)> {
+        let running = self.running_mut(flow)?;
+        let number = running.opened;
+        running.opened += 1;
+        let connection = running.connections.get_mut(conn.0 as usize)?;
+        let (old, mut open) = (connection.away, std::mem::take(&mut connection.open));
+        *connection = Connection::new(number);
+        while let Some(exchange) = open.pop_back() {
+            self.act_first(flow, Action::Send(conn, exchange));
+        }
+        let opened = self.connect(flow, conn, around)?;
+        if let Some(half) = self.half_mut(opened.0) {
+            // The application takes it for the old one.
+            half.connecting = false;
+        }
+        if let Some(half) = self.half_mut(old) {
+            half.closed_at = around.now;
+        }
+        self.release_if_idle(old, around.hosts);
+        Some(opened)
+    }
+
     fn take_messages(&mut self, i: u32, in_order: u64, now: Time) {
         while let Some(&Half { flow, conn, away, arrives_at, .. }) = self.half(i)
             && in_order >= arrives_at
@@ -334,13 +369,15 @@ impl Apps {
             running.gone.add(&counts);
         }
         if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
-            if away {
+            // It is another's where this one timed out.
+            let (is_away, is_back) = (connection.away == i, connection.back == Some(i));
+            if is_away {
                 connection.away = u32::MAX;
             }
-            if !away || both {
+            if is_back {
                 connection.back = None;
             }
-            if connection.away == u32::MAX && connection.back.is_none() {
+            if (is_away || is_back) && connection.away == u32::MAX && connection.back.is_none() {
                 running.connections.remove(conn.0 as usize);
             }
         }

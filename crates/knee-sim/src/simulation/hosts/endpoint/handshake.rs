@@ -61,10 +61,11 @@ impl HostPair<'_, QuicEnds> {
         let Payload::Stream { number, offset, len } = payload else { panic!("not QUIC's: {payload:?}") };
         let (number, hello) = (low_u32(number.near(0)), low_u16(offset.near(0)));
         let (kind, size) = (len >> KIND, len & ((1 << KIND) - 1));
-        if self.ends.closed {
+        if self.ends.closed[end as usize] {
             return;
         }
         let config = &self.settings.quic_ends;
+        self.ends.note_heard(end, at.now, config);
         if end == self.ends.client_end {
             let (place, of) = (low_u16(u64::from(number >> u16::BITS)), low_u16(number.into()));
             let datagram = match kind {
@@ -99,6 +100,9 @@ impl HostPair<'_, QuicEnds> {
     fn finish(&mut self, end: End, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
         let is_first = !std::mem::replace(&mut self.ends.reads[end as usize], true);
         let config = &self.settings.quic_ends;
+        if is_first {
+            self.ends.note_heard(end, at.now, config);
+        }
         if is_first && config.settings.zero_rtt {
             if end == self.ends.client_end {
                 //= RFC 9000, 17.2.3

@@ -7,12 +7,14 @@
 //! against the data, as ACKs do. ACKs are packets of their own.
 
 mod handshake;
+mod idle;
 mod log;
 mod messages;
 mod packets;
 
 use super::{Algorithm, End, EndFigures};
 use crate::simulation::build::OwnMake;
+use idle::Idle;
 use knee_core::{Bytes, Packet, Params, Rate, Received, Time, Value};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
@@ -50,8 +52,10 @@ pub(in crate::simulation) struct QuicEnds {
     early_end: u64,
     /// The server has an ACK of 0-RTT that it was not allowed to send.
     owes_ack: bool,
-    /// Nothing happens any more.
-    closed: bool,
+    /// Nothing happens any more at an end, by end.
+    closed: [bool; 2],
+    /// The timers of idle time, by end.
+    idle: [Idle; 2],
     /// The codepoint of the receiver's packets.
     receiver_ect: u8,
     /// Packets that came to the receiver's end, duplicates included.
@@ -97,6 +101,7 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
         ("initial_window", Value::Count(spec.initial_window.into())),
         // A window that is asked for is not limited in bytes.
         ("initial_bytes", Value::Count(if asked { 1_000_000_000 } else { settings.initial_bytes.into() })),
+        ("idle_timeout", Value::Time(spec.idle_timeout.map_or(Time::ZERO, Time::from_nanos))),
         ("initial_rtt", Value::Time(Time::from_nanos(spec.initial_rtt))),
         ("packet_threshold", Value::Count(spec.packet_threshold.into())),
         ("pacing", Value::Bool(spec.pacing)),
@@ -147,7 +152,8 @@ impl QuicEnds {
             reads: [false; 2],
             early_end: 0,
             owes_ack: false,
-            closed: false,
+            closed: [false; 2],
+            idle: [Idle::OFF; 2],
             received: Received::default(),
             acks: (0, 0),
             came: Vec::new(),
@@ -206,17 +212,21 @@ impl QuicEnds {
     /// When a timer is due; `Time::MAX`: it is not set. Each end has two: those of TCP's that no end of QUIC has stand
     /// for others.
     pub(super) fn not_before(&self, timer: EndTimer) -> Time {
-        if self.closed {
+        let end = End::with(timer);
+        if self.closed[end as usize] {
             return Time::MAX;
         }
         let back = self.back.as_deref();
         match timer {
             EndTimer::Retransmit => {
                 let delayed = back.map_or(Time::MAX, |back| back.receiver.delayed.not_before());
-                self.sender.timer.not_before().min(self.handshake_due(End::Sender)).min(delayed)
+                let due = self.sender.timer.not_before().min(self.handshake_due(end)).min(delayed);
+                due.min(self.idle[end as usize].due)
             }
             EndTimer::Pace => self.sender.pacer.due,
-            EndTimer::DelayedAck => self.receiver.delayed.not_before().min(self.handshake_due(End::Receiver)),
+            EndTimer::DelayedAck => {
+                self.receiver.delayed.not_before().min(self.handshake_due(end)).min(self.idle[end as usize].due)
+            }
             EndTimer::CompressedSack => back.map_or(Time::MAX, |back| back.sender.due()),
         }
     }

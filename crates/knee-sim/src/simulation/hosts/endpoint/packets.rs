@@ -53,6 +53,9 @@ impl Protocol for HostPair<'_, QuicEnds> {
             return;
         }
         let (now, end, config) = (at.now, End::with(timer), &self.settings.quic_ends);
+        if self.ends.times_out(end, now) {
+            return;
+        }
         if self.ends.handshake_due(end) <= now {
             self.on_handshake_timer(end, at, out);
         }
@@ -119,9 +122,10 @@ impl HostPair<'_, QuicEnds> {
     ) {
         let QuicEnds { closed, reads, .. } = *self.ends;
         // An end has no keys for data of 1-RTT before the other's Finished has come.
-        if closed || !reads[end as usize] && !self.admits_early(end, (number, len), at, out) {
+        if closed[end as usize] || !reads[end as usize] && !self.admits_early(end, (number, len), at, out) {
             return;
         }
+        self.ends.note_heard(end, at.now, &self.settings.quic_ends);
         let Some(receiver) = self.ends.rx(end) else { return };
         let number = number.near(receiver.expected());
         let (place, len) = match flags & Packet::DATAGRAM {
@@ -191,12 +195,13 @@ impl HostPair<'_, QuicEnds> {
             log.note_received(at.now, ack, AROUND_ACK + ack.size());
         }
         // A client reads ACKs once it has the server's flight, a server once it has the client's Finished.
-        let is_deaf = self.ends.closed || !self.ends.reads[end as usize];
+        let is_deaf = self.ends.closed[end as usize] || !self.ends.reads[end as usize];
         let Some(sender) = self.ends.tx(end).filter(|_| !is_deaf) else { return };
         let rtt = sender.on_ack(ack, at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
         let rtt = rtt.unwrap_or_else(|violation| panic!("flow {}: {violation}", self.i));
         // Figures have the ACK's delay in them.
         let rtt = rtt.map(|_| sender.rtt().latest());
+        self.ends.note_heard(end, at.now, &self.settings.quic_ends);
         if end == End::Sender {
             self.book_rtt(rtt, out);
         }
@@ -244,6 +249,7 @@ impl HostPair<'_, QuicEnds> {
             let bytes = |burst: &Outgoing| self.settings.quic_ends.size(burst.len) * u64::from(burst.count);
             self.ends.server.note_sent(self.stores.quic_outgoing.iter().map(bytes).sum());
         }
+        self.ends.note_eliciting(end, at.now, &self.settings.quic_ends);
         let headers = HEADERS + self.settings.quic_ends.headers;
         let mut outgoing = std::mem::take(&mut self.stores.quic_outgoing);
         for Outgoing { first, count, offset, len, datagram, .. } in outgoing.drain(..) {
