@@ -30,6 +30,7 @@
 pub mod config;
 mod frame;
 pub mod handshake;
+pub mod preset;
 mod ranges;
 pub mod receiver;
 pub mod sender;

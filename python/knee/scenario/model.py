@@ -16,10 +16,12 @@ from pydantic import (
     BeforeValidator,
     Field,
     FieldSerializationInfo,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_serializer,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -343,10 +345,16 @@ class Tcp(Table):
 
 
 class Quic(Table):
-    """Settings of the QUIC endpoints, the same for all flows; the defaults are quinn's, but for the windows."""
+    """Settings of the QUIC endpoints, the same for all flows; the defaults are quinn's, but for the windows.
+
+    A preset's values are in place of the defaults of keys that are not given; those are not written.
+    """
 
     endpoints: Literal["quinn", "knee"] = Field(
         "quinn", description='what is at the ends of flows under knee\'s algorithms: "quinn" or "knee"'
+    )
+    preset: Literal["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"] | None = Field(
+        None, description='the stack whose defaults hold, such as "quinn"; default: RFC 9002\'s'
     )
     certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
     zero_rtt: bool = Field(False, description="whether a client sends data behind its hello: true or false")
@@ -377,6 +385,24 @@ class Quic(Table):
     datagram_buffer: Bytes = Field(
         1024 * 1024, ge=2048, le=2**30, description='a size from "2 KiB" to "1 GiB", such as "1 MiB"'
     )
+
+    @model_validator(mode="after")
+    def _as_preset(self) -> Quic:
+        for key, value in registry.quic_presets().get(self.preset or "", {}).items():
+            if key not in self.model_fields_set:
+                self.__dict__[key] = value
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_preset(self, handler: SerializerFunctionWrapHandler) -> Plain:
+        told = self.told
+        return {key: value for key, value in handler(self).items() if key in told}
+
+    @property
+    def told(self) -> list[str]:
+        """The keys that say what the preset does not."""
+        preset = registry.quic_presets().get(self.preset or "", {})
+        return [key for key in type(self).model_fields if key in self.model_fields_set or key not in preset]
 
     @model_validator(mode="after")
     def _starts_no_larger(self) -> Quic:

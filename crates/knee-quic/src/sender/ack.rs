@@ -185,7 +185,9 @@ impl Sender {
                 self.lost_packets.remove(place);
                 place = place.min(self.lost_packets.len());
                 self.totals.spurious += 1;
-                self.totals.spurious_reach = self.totals.spurious_reach.max(self.view.snd_una - 1 - lost.number);
+                let reach = self.view.snd_una - 1 - lost.number;
+                self.totals.spurious_reach = self.totals.spurious_reach.max(reach);
+                self.adapt_threshold(reach, config);
                 let end = lost.offset + u64::from(lost.len);
                 self.acked.insert(lost.offset, end);
                 self.lost.remove(lost.offset, end);

@@ -24,6 +24,8 @@ mod laws;
 mod loss;
 mod pacer;
 #[cfg(test)]
+mod presets;
+#[cfg(test)]
 mod reference;
 mod rtt;
 #[cfg(test)]
@@ -150,6 +152,8 @@ pub struct Sender {
     rtt: RttEstimator,
     /// The timer of loss detection.
     pub timer: Timer,
+    /// Packets by which a packet is reordered before it is lost.
+    packet_threshold: u32,
     /// When the next packet counts as lost by its age.
     loss_time: Option<Time>,
     /// Probe timeouts since the last packet was newly acknowledged.
@@ -202,6 +206,7 @@ impl Sender {
             seen_below: None,
             rtt: RttEstimator::new(config),
             timer: Timer::OFF,
+            packet_threshold: config.settings.packet_threshold,
             loss_time: None,
             pto_count: 0,
             last_sent: Time::ZERO,

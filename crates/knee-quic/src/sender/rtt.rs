@@ -78,14 +78,21 @@ impl RttEstimator {
         adjusted
     }
 
-    /// The time after which a packet is lost that was sent before one that arrived.
-    pub fn loss_delay(&self, config: &Config) -> Time {
+    /// The time after which a packet is lost that was sent before one that arrived, once a loss was none or before.
+    pub fn loss_delay(&self, late: bool, config: &Config) -> Time {
+        let window = config.settings.reordering_window;
+        if window > Time::ZERO {
+            // The largest packet acknowledged came back after the latest RTT.
+            let delay = self.latest.saturating_add((self.smoothed / 4).min(window));
+            return delay.saturating_add(config.settings.max_ack_delay).min(self.pto(config));
+        }
+        let threshold = if late { config.late_time_threshold } else { config.time_threshold };
         //= RFC 9002, 6.1.2
         //# To avoid declaring packets as lost too early, this time threshold MUST be set to at least the local timer
         //# granularity, as indicated by the kGranularity constant.
         //= RFC 9002, 6.1.2
         //# max(kTimeThreshold * max(smoothed_rtt, latest_rtt), kGranularity)
-        config.time_threshold.of_time(self.smoothed.max(self.latest)).max(config.settings.granularity)
+        threshold.of_time(self.smoothed.max(self.latest)).max(config.settings.granularity)
     }
 
     /// The probe timeout without backoff.
@@ -94,7 +101,8 @@ impl RttEstimator {
         //# The PTO period MUST be at least kGranularity to avoid the timer expiring immediately.
         //= RFC 9002, 6.2.1
         //# PTO = smoothed_rtt + max(4*rttvar, kGranularity) + max_ack_delay
-        let variation = self.variation.mul_div(4, 1).max(config.settings.granularity);
+        let variations = u64::from(config.settings.pto_variations);
+        let variation = self.variation.mul_div(variations, 1).max(config.settings.granularity);
         self.smoothed.saturating_add(variation).saturating_add(config.settings.max_ack_delay)
     }
 

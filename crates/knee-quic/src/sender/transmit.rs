@@ -107,7 +107,8 @@ impl Sender {
         //# An endpoint MAY send up to two full-sized datagrams containing ack-eliciting packets to avoid an expensive
         //# consecutive PTO expiration due to a single lost datagram or to transmit data from multiple packet number
         //# spaces.
-        for i in 0..config.settings.probes {
+        let probes = config.settings.probes;
+        for i in 0..if self.pto_count <= 1 { probes.min(config.settings.first_probes) } else { probes } {
             //= RFC 9002, 6.2.4
             //# An endpoint SHOULD include new data in packets that are sent on PTO expiration.
             //= RFC 9002, 6.2.4
@@ -177,7 +178,7 @@ impl Sender {
         let record = if datagram { record.with_datagram() } else { record };
         self.flight.push(record, || start);
         self.last_sent = now;
-        self.pace(sizes, now, config);
+        self.pace(sizes, count, now, config);
         out.push(Outgoing { first, count, offset, len, datagram, again, mark: self.ecn.mark() });
         if self.needs.sent {
             self.ask(|cc, view, control| cc.on_sent(&Sent { view, packets: count, retransmission: again }, control));

@@ -246,6 +246,10 @@ fn quic(source: &mut Source) -> Value {
     if source.chance(128) {
         quic[source.one_of(&["zero_rtt", "retry"])] = json!(true);
     }
+    if source.chance(128) {
+        let presets = ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"];
+        quic["preset"] = json!(source.one_of(&presets));
+    }
     quic
 }
 

@@ -132,7 +132,8 @@ pub fn any_works() -> impl Strategy<Value = Works> {
 /// The same networks; in half of them some flows go over QUIC, knee's own.
 pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     let acks = (prop_oneof![Just(25 * MS), MS..100 * MS], 0u64..12);
-    let starts = (0usize..6, prop::option::of(MS..S));
+    let presets = ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"];
+    let starts = (0usize..6, prop::option::of(MS..S), prop::option::of(prop::sample::select(presets.to_vec())));
     (networks, any::<bool>(), any::<u16>(), acks, starts).prop_map(
         |(mut spec, some, over, (delay, threshold), starts)| {
             for (i, flow) in spec["flows"].as_array_mut().unwrap().iter_mut().enumerate() {
@@ -141,9 +142,15 @@ pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value 
                 }
             }
             spec["quic"] = json!({
-                "endpoints": "knee", "max_ack_delay": delay, "ack_eliciting_threshold": threshold,
-                "zero_rtt": starts.0 == 0, "retry": starts.0 == 1, "idle_timeout": starts.1,
+                "endpoints": "knee", "zero_rtt": starts.0 == 0, "retry": starts.0 == 1, "idle_timeout": starts.1,
             });
+            match starts.2 {
+                Some(preset) => spec["quic"]["preset"] = json!(preset),
+                None => {
+                    spec["quic"]["max_ack_delay"] = json!(delay);
+                    spec["quic"]["ack_eliciting_threshold"] = json!(threshold);
+                }
+            }
             spec
         },
     )

@@ -255,7 +255,7 @@ impl QuicFlow {
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
         // No more is subtracted from an RTT sample (RFC 9002, 5.3).
-        let ack_delay = (now - self.came_at).min(Time::from_nanos(self.config.endpoints.max_ack_delay));
+        let ack_delay = (now - self.came_at).min(Time::from_nanos(self.config.endpoints.stacks_ack_delay()));
         let content = InFlight { datagram: Datagram { ecn, ..datagram }, ack_delay, carried };
         let payload = Payload::Stored(index_u32(self.packets.insert(content)));
         Some(Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
@@ -464,12 +464,15 @@ pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup,
 /// The settings of a connection's ends as `spec` has them. Packets that carry an application's datagrams are of full
 /// size from the start: it would have to know the path.
 pub fn quic_settings(spec: &QuicSpec, datagrams: bool) -> Settings {
-    let least = if datagrams { spec.max_mtu } else { LEAST_MTU };
+    let least = if datagrams { spec.stacks_mtu() } else { LEAST_MTU };
     Settings {
         receive_window: spec.receive_window.unwrap_or(NO_LIMIT),
         stream_receive_window: spec.stream_receive_window.unwrap_or(NO_LIMIT),
-        mtu: [least, spec.initial_mtu.max(least), spec.max_mtu],
-        acks: AckFrequency { max_delay: Time::from_nanos(spec.max_ack_delay), threshold: spec.ack_eliciting_threshold },
+        mtu: [least, spec.initial_mtu.max(least), spec.stacks_mtu()],
+        acks: AckFrequency {
+            max_delay: Time::from_nanos(spec.stacks_ack_delay()),
+            threshold: spec.stacks_ack_threshold(),
+        },
         datagram_buffer: index(spec.datagram_buffer),
         ..Settings::default()
     }

@@ -102,6 +102,9 @@ impl HostPair<'_, QuicEnds> {
         let config = &self.settings.quic_ends;
         if is_first {
             self.ends.note_heard(end, at.now, config);
+            if let Some(receiver) = self.ends.rx(end) {
+                receiver.rtt = rtt;
+            }
         }
         if is_first && config.settings.zero_rtt {
             if end == self.ends.client_end {

@@ -18,15 +18,17 @@ use idle::Idle;
 use knee_core::{Bytes, Packet, Params, Rate, Received, Time, Value};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
-use knee_net::spec::{FlowSpec, QuicEndpoints, QuicSpec, Transport};
+use knee_net::spec::{FlowSpec, QuicEndpoints, QuicPreset, QuicSpec, Transport};
 use knee_quic::handshake::{Client, Server};
-use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings};
+use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings, preset};
 use knee_tcp::ends::EndTimer;
 use knee_tcp::sender::Counters;
 use log::EndpointLog;
 
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u16 = 28;
+/// Bytes of an initial window that is not limited in bytes.
+const NO_LIMIT: u32 = 1_000_000_000;
 /// Bytes of a packet around an ACK frame: a short header with an ID of 8 bytes and a number of 2 (RFC 9000, 17.3.1),
 /// and the tag of its encryption (RFC 9001, 5.3).
 const AROUND_ACK: u16 = 11 + 16;
@@ -89,28 +91,64 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
         return Ok(Config::default());
     }
     let refused = |error| SpecError::Text { owner: "the endpoints of QUIC".into(), error };
+    let mut settings = spec.preset.map_or_else(Settings::default, preset);
     let window = spec.receive_window.into_iter().chain(spec.stream_receive_window).min();
-    let settings = Settings::default();
-    let asked = spec.initial_window != settings.initial_window;
     let given = [
-        ("datagram", Value::Count(spec.max_mtu.into())),
-        ("certificate", Value::Count(spec.certificate)),
-        ("zero_rtt", Value::Bool(spec.zero_rtt)),
-        ("retry", Value::Bool(spec.retry)),
-        ("datagram_buffer", Value::Bytes(Bytes(spec.datagram_buffer))),
-        ("initial_window", Value::Count(spec.initial_window.into())),
-        // A window that is asked for is not limited in bytes.
-        ("initial_bytes", Value::Count(if asked { 1_000_000_000 } else { settings.initial_bytes.into() })),
-        ("idle_timeout", Value::Time(spec.idle_timeout.map_or(Time::ZERO, Time::from_nanos))),
-        ("initial_rtt", Value::Time(Time::from_nanos(spec.initial_rtt))),
-        ("packet_threshold", Value::Count(spec.packet_threshold.into())),
-        ("pacing", Value::Bool(spec.pacing)),
-        ("max_ack_delay", Value::Time(Time::from_nanos(spec.max_ack_delay))),
-        ("ack_every", Value::Count(spec.ack_eliciting_threshold.saturating_add(1))),
-        ("receive_window", Value::Bytes(window.map_or(settings.receive_window, Bytes))),
+        ("certificate", Some(Value::Count(spec.certificate))),
+        ("datagram", spec.max_mtu.map(|bytes| Value::Count(bytes.into()))),
+        ("datagram_buffer", Some(Value::Bytes(Bytes(spec.datagram_buffer)))),
+        ("idle_timeout", spec.idle_timeout.map(|ns| Value::Time(Time::from_nanos(ns)))),
+        ("initial_window", spec.initial_window.map(|packets| Value::Count(packets.into()))),
+        ("initial_rtt", spec.initial_rtt.map(|ns| Value::Time(Time::from_nanos(ns)))),
+        ("packet_threshold", spec.packet_threshold.map(|packets| Value::Count(packets.into()))),
+        ("max_ack_delay", spec.max_ack_delay.map(|ns| Value::Time(Time::from_nanos(ns)))),
+        ("ack_every", spec.ack_eliciting_threshold.map(|packets| Value::Count(packets.saturating_add(1)))),
+        ("receive_window", window.map(|bytes| Value::Bytes(Bytes(bytes)))),
     ];
+    let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
     let params = Params::resolve(Settings::DECLARED, given).map_err(|error| refused(error.to_string()))?;
-    Config::new(&Settings::from(&params)).map_err(|conflict| refused(conflict.to_string()))
+    let told = Settings::from(&params);
+    let (zero_rtt, retry) = (spec.zero_rtt, spec.retry);
+    let Settings { certificate, datagram_buffer, idle_timeout, receive_window, .. } = told;
+    settings = Settings { zero_rtt, retry, certificate, datagram_buffer, idle_timeout, receive_window, ..settings };
+    if spec.preset.is_none() || spec.max_mtu.is_some() {
+        settings.datagram = spec.max_mtu.unwrap_or(QuicSpec::USUAL_MTU).into();
+    }
+    // A key that is given stands for all of the preset's rules about it.
+    if spec.initial_window.is_some() {
+        (settings.initial_window, settings.initial_bytes) = (told.initial_window, NO_LIMIT);
+    }
+    if spec.initial_rtt.is_some() {
+        settings.initial_rtt = told.initial_rtt;
+    }
+    if spec.packet_threshold.is_some() {
+        settings.packet_threshold = told.packet_threshold;
+        (settings.packet_threshold_most, settings.flight_threshold_most) = (0, 0);
+    }
+    if spec.max_ack_delay.is_some() {
+        settings.max_ack_delay = told.max_ack_delay;
+        settings.ack_delay_rtt = 0.0;
+    }
+    if spec.ack_eliciting_threshold.is_some() {
+        settings.ack_every = told.ack_every;
+        (settings.ack_every_later, settings.acks_per_rtt) = (0, 0);
+    }
+    settings.pacing = spec.pacing.unwrap_or(settings.pacing);
+    Config::new(&settings).map_err(|conflict| refused(conflict.to_string()))
+}
+
+/// The settings of a stack.
+fn preset(of: QuicPreset) -> Settings {
+    let name = match of {
+        QuicPreset::Quinn => "quinn",
+        QuicPreset::Quiche => "quiche",
+        QuicPreset::Neqo => "neqo",
+        QuicPreset::Picoquic => "picoquic",
+        QuicPreset::Msquic => "msquic",
+        QuicPreset::Ngtcp2 => "ngtcp2",
+        QuicPreset::Chromium => "chromium",
+    };
+    (preset::find(name).expect("there is one of each").settings)()
 }
 
 /// True if these endpoints are those of flows over QUIC under `algorithm`; a stack's controller is in its own.
