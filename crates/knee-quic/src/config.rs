@@ -166,8 +166,12 @@ pub struct Config {
     pub pacing_gain_start: Factor,
     /// RTTs that an ACK waits at most; zero: it is not limited so.
     pub ack_delay_rtt: Factor,
-    /// The bucket is not the usual one, so that it is worth a look.
+    /// The bucket is another than that of RFC 9002.
     pub tunes_pacer: bool,
+    /// ACKs do not always leave with `ack_every` packets, or after `max_ack_delay`.
+    pub varies_acks: bool,
+    /// Thresholds of losses change, or one is not in RTTs.
+    pub varies_thresholds: bool,
 }
 
 impl Config {
@@ -218,8 +222,26 @@ impl Config {
             pacing_gain: Factor::of(settings.pacing_gain),
             pacing_gain_start: Factor::of(settings.pacing_gain_start),
             ack_delay_rtt: Factor::of(settings.ack_delay_rtt),
-            tunes_pacer: settings.burst_first > 0 || settings.pacing_least_rtt > Time::ZERO,
+            tunes_pacer: Self::tunes_pacer(settings),
+            varies_acks: settings.ack_every_later > 0 || settings.acks_per_rtt > 0 || settings.ack_delay_rtt > 0.0,
+            varies_thresholds: Self::varies_thresholds(settings),
         })
+    }
+
+    fn varies_thresholds(settings: &Settings) -> bool {
+        let by_time = settings.reordering_window > Time::ZERO || settings.late_time_threshold > 0.0;
+        by_time || settings.flight_threshold_most > 0
+    }
+
+    fn tunes_pacer(settings: &Settings) -> bool {
+        let Settings { pacing_gain, pacing_gain_start, refill_whole, .. } = *settings;
+        let Settings { burst_time, burst_share, burst_first, least_wait, pacing_least_rtt, .. } = *settings;
+        let has_time = [burst_time, least_wait, pacing_least_rtt].iter().any(|time| *time > Time::ZERO);
+        has_time
+            || burst_share > 0
+            || burst_first > 0
+            || refill_whole
+            || pacing_gain.to_bits() != pacing_gain_start.to_bits()
     }
 
     /// Bytes of data in a full packet.

@@ -3,7 +3,8 @@
 //!
 //! A [`Sender`] takes [`AckFrame`]s and timers and gives the packets that leave; a [`Receiver`] takes packets and gives
 //! ACK frames. Both know nothing of what lies between them. All of their packets are in one packet number space, that
-//! of application data; the [`handshake`] is by machines of its own, and confirmed from their start.
+//! of application data; the [`handshake`] is by machines of its own, and over before a sender starts, but for 0-RTT.
+//! [`preset`] has the settings of seven stacks.
 //!
 //! ```
 //! use knee_core::Time;

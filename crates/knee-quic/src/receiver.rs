@@ -113,7 +113,7 @@ impl Receiver {
         self.largest_eliciting = expected.max(number + 1);
         //= RFC 9000, 13.2.2
         //# A receiver SHOULD send an ACK frame after receiving at least two ack-eliciting packets.
-        let every = self.every(number, now, config);
+        let every = if config.varies_acks { self.every(number, now, config) } else { config.settings.ack_every };
         let enough = self.unacknowledged >= every;
         //= RFC 9000, 13.2.1
         //# Similarly, packets marked with the ECN Congestion Experienced (CE) codepoint in the IP header SHOULD be
@@ -126,12 +126,14 @@ impl Receiver {
             //= RFC 9000, 13.2.1
             //# ack-eliciting packets MUST be acknowledged at least once within the maximum delay an endpoint
             //# communicated using the max_ack_delay transport parameter; see Section 18.2.
-            self.delayed = Timer::at(now.saturating_add(self.delay(number, config)));
+            let delay = if config.varies_acks { self.delay(number, config) } else { config.settings.max_ack_delay };
+            self.delayed = Timer::at(now.saturating_add(delay));
         }
         None
     }
 
     /// With how many packets an ACK leaves, when this one arrives.
+    #[cold]
     fn every(&mut self, number: u64, now: Time, config: &Config) -> u32 {
         let Settings { ack_every, ack_every_later, ack_later_from, acks_per_rtt, .. } = config.settings;
         if acks_per_rtt > 0 {
@@ -145,6 +147,7 @@ impl Receiver {
     }
 
     /// How long the ACK of this packet waits at most.
+    #[cold]
     fn delay(&self, number: u64, config: &Config) -> Time {
         let Settings { max_ack_delay, ack_later_from, ack_delay_rtt, granularity, .. } = config.settings;
         if ack_delay_rtt == 0.0 || self.rtt == Time::ZERO || number < u64::from(ack_later_from) {

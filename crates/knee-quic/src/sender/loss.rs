@@ -35,9 +35,13 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Time, config: &Config) -> Losses {
         let (mut losses, mut row) = (Losses::default(), None);
         self.loss_time = None;
-        let delay = self.rtt.loss_delay(self.totals.spurious > 0, config);
+        let (delay, threshold) = if config.varies_thresholds {
+            (self.rtt.varied_loss_delay(self.totals.spurious > 0, config), self.threshold_in_flight(config))
+        } else {
+            (self.rtt.loss_delay(config), u64::from(self.packet_threshold))
+        };
         // Packets below this number are lost by number.
-        let below = self.view.snd_una.saturating_sub(self.packet_threshold(config));
+        let below = self.view.snd_una.saturating_sub(threshold);
         let mut place = 0;
         while let Some(record) = self.flight.get(place).copied() {
             //= RFC 9002, 6.1
@@ -72,8 +76,9 @@ impl Sender {
         losses
     }
 
-    /// Packets by which a packet is reordered before it is lost.
-    fn packet_threshold(&self, config: &Config) -> u64 {
+    /// Packets by which a packet is reordered before it is lost, given those in flight.
+    #[cold]
+    fn threshold_in_flight(&self, config: &Config) -> u64 {
         let most = u64::from(config.settings.flight_threshold_most);
         let half = self.bytes_in_flight / u64::from(config.datagram) / 2;
         u64::from(self.packet_threshold).max(half.min(most))

@@ -162,8 +162,8 @@ pub struct Sender {
     last_sent: Time,
     /// The handshake is not over: packets leave as 0-RTT, or behind a server's flight.
     early: bool,
-    /// Bytes that may still leave, as UDP's payload: few to an address that is not validated.
-    allowance: u64,
+    /// Bytes that may have been sent until then, as UDP's payload: few to an address that is not validated.
+    allowed: u64,
     /// Its pacing clock.
     pub pacer: Pacer,
     ecn: Validation,
@@ -211,7 +211,7 @@ impl Sender {
             pto_count: 0,
             last_sent: Time::ZERO,
             early: false,
-            allowance: u64::MAX,
+            allowed: u64::MAX,
             pacer: Pacer::new(init.needs.pacing || config.settings.pacing),
             ecn: Validation::new(mark),
             recovery_start: None,
@@ -244,14 +244,13 @@ impl Sender {
 
     /// This many bytes may leave from now on, as UDP's payload.
     pub const fn allow(&mut self, bytes: u64) {
-        self.allowance = bytes;
+        self.allowed = self.totals.sent_bytes.saturating_add(bytes);
     }
 
     /// The handshake, of this RTT, is over for a sender that began before: [`Sender::send`] is to be called.
     pub fn confirm(&mut self, rtt: Time, now: Time, config: &Config) {
         if std::mem::take(&mut self.early) {
             self.view.now = now;
-            self.allowance = u64::MAX;
             self.take_rtt(rtt, Time::ZERO, now, config);
         }
     }

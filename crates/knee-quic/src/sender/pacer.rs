@@ -4,7 +4,7 @@
 //! nanosecond: nothing is lost to rounding.
 
 use super::{Record, Sender};
-use crate::config::{Config, Settings};
+use crate::config::{Config, Factor, Settings};
 use knee_cc::CaState;
 use knee_core::convert::count_u32;
 use knee_core::{Bytes, Rate, Time};
@@ -22,8 +22,8 @@ pub struct Pacer {
     /// Units missing in the bucket at `at`.
     missing: u64,
     at: Time,
-    /// Packets that leave without being paced, as the first ones after none was in flight.
-    unpaced: u32,
+    /// The number after the packets that leave at once since none was in flight before.
+    first_burst: Option<u64>,
     /// When it lets the next packet leave; `Time::MAX` where no packet waits for it.
     pub due: Time,
 }
@@ -31,7 +31,7 @@ pub struct Pacer {
 impl Pacer {
     /// A full bucket.
     pub const fn new(on: bool) -> Self {
-        Self { on, missing: 0, at: Time::ZERO, unpaced: 0, due: Time::MAX }
+        Self { on, missing: 0, at: Time::ZERO, first_burst: None, due: Time::MAX }
     }
 
     /// True if it paces.
@@ -41,7 +41,7 @@ impl Pacer {
 
     /// Packets are paced again, whatever was in flight.
     pub const fn end_first_burst(&mut self) {
-        self.unpaced = 0;
+        self.first_burst = None;
     }
 
     fn refill(&mut self, now: Time, rate: Rate) {
@@ -50,17 +50,23 @@ impl Pacer {
     }
 
     /// How many packets of `size` bytes may leave now, up to a record's, if the bucket holds `burst` bytes; if none,
-    /// since when they may: when there is room for one, or for a whole burst.
-    fn allows(&mut self, now: Time, rate: Rate, size: u64, burst: u64, whole: bool) -> Result<u32, Time> {
+    /// since when they may.
+    fn allows(&mut self, now: Time, rate: Rate, size: u64, burst: u64) -> Result<u32, Time> {
         self.refill(now, rate);
         let (each, bucket) = (size * BYTE, burst * BYTE);
         let count = bucket.saturating_sub(self.missing) / each;
         if count > 0 {
             return Ok(count_u32(count.min(u64::from(Record::MOST))));
         }
-        let excess = if whole { self.missing } else { self.missing.saturating_add(each) - bucket };
+        let excess = self.missing.saturating_add(each) - bucket;
         let wait = if rate == Rate::ZERO { u64::MAX } else { excess.div_ceil(rate.as_bps()) };
         Err(now.saturating_add(Time::from_nanos(wait)))
+    }
+
+    /// When the bucket is full, if nothing leaves before.
+    fn full_at(&self, now: Time, rate: Rate) -> Time {
+        let wait = if rate == Rate::ZERO { u64::MAX } else { self.missing.div_ceil(rate.as_bps()) };
+        now.saturating_add(Time::from_nanos(wait))
     }
 
     /// `bytes` leave.
@@ -79,6 +85,12 @@ impl Sender {
     /// The pacing rate: the algorithm's, else a multiple of a window per RTT; where the algorithm asks for pacing and
     /// sets no rate, Linux's multiple (`tcp_update_pacing_rate`).
     pub fn pacing_rate(&self, config: &Config) -> Rate {
+        let starts = self.control.cwnd < self.control.ssthresh;
+        self.rate_by(if starts { config.pacing_gain_start } else { config.pacing_gain }, config)
+    }
+
+    /// The pacing rate, with `gain` windows per RTT where nothing else says how many.
+    fn rate_by(&self, gain: Factor, config: &Config) -> Rate {
         if let Some(rate) = self.control.pacing_rate {
             return rate;
         }
@@ -86,43 +98,17 @@ impl Sender {
         //# rate = N * congestion_window / smoothed_rtt
         let rate = Rate::over(Bytes(self.window(config)), self.rtt.smoothed());
         if !self.needs.pacing {
-            let starts = self.control.cwnd < self.control.ssthresh;
-            return if starts { config.pacing_gain_start } else { config.pacing_gain }.of_rate(rate);
+            return gain.of_rate(rate);
         }
         rate.mul_div(if self.control.cwnd < self.control.ssthresh / 2 { 20 } else { 12 }, 10)
     }
 
-    /// Bytes that leave at once though they are paced: a packet where the algorithm asks for pacing.
-    fn burst(&self, rate: Rate, config: &Config) -> u64 {
+    /// Packets that leave at once though they are paced: one where the algorithm asks for pacing.
+    fn burst(&self, config: &Config) -> u32 {
         //= RFC 9002, 7.7
         //# Senders SHOULD limit bursts to the initial congestion window; see Section 7.2.
         let strict = self.needs.pacing || self.control.pacing_rate.is_some();
-        let datagram = u64::from(config.datagram);
-        if strict {
-            return datagram;
-        }
-        let Settings { burst, burst_share, burst_time, .. } = config.settings;
-        let mut packets = burst.min(u32::from(self.control.max_burst)).max(1);
-        if burst_share > 0 {
-            packets = packets.min((self.control.cwnd / burst_share).max(2));
-        }
-        let bytes = u64::from(packets) * datagram;
-        if burst_time == Time::ZERO {
-            return bytes;
-        }
-        bytes.max(rate.bytes_in(burst_time).0.min(MOST_OF_A_TIME * datagram))
-    }
-
-    /// Packets that leave without being paced; none where the bucket decides.
-    fn unpaced(&mut self, config: &Config) -> Option<u32> {
-        let Settings { burst_first, pacing_least_rtt, .. } = config.settings;
-        if self.rtt.smoothed() < pacing_least_rtt {
-            return Some(Record::MOST);
-        }
-        if self.view.in_flight == 0 && self.view.ca == CaState::Open {
-            self.pacer.unpaced = burst_first.min(self.control.cwnd);
-        }
-        (self.pacer.unpaced > 0).then_some(self.pacer.unpaced.min(Record::MOST))
+        if strict { 1 } else { config.settings.burst.min(u32::from(self.control.max_burst)).max(1) }
     }
 
     /// How many packets of `size` bytes the pacer lets leave now. If none, its timer is set.
@@ -132,16 +118,13 @@ impl Sender {
         if !self.pacer.on {
             return Record::MOST;
         }
-        if config.tunes_pacer
-            && let Some(count) = self.unpaced(config)
-        {
-            return count;
+        if config.tunes_pacer {
+            return self.paced_otherwise(size, now, config);
         }
-        let rate = self.pacing_rate(config);
-        let burst = self.burst(rate, config);
-        match self.pacer.allows(now, rate, size, burst, config.settings.refill_whole) {
+        let rate = self.rate_by(config.pacing_gain, config);
+        let burst = u64::from(self.burst(config)) * u64::from(config.datagram);
+        match self.pacer.allows(now, rate, size, burst) {
             Ok(count) => count,
-            Err(due) if due.saturating_sub(now) < config.settings.least_wait => 1,
             Err(due) => {
                 (self.pacer.due, self.view.paced_until) = (due, due);
                 0
@@ -149,12 +132,62 @@ impl Sender {
         }
     }
 
-    /// Books `count` packets of `bytes` in all that leave now, probes included. The bucket is refilled first where no
-    /// packet asked for it.
-    pub(super) fn pace(&mut self, bytes: u64, count: u32, now: Time, config: &Config) {
-        if self.pacer.unpaced > 0 {
-            self.pacer.unpaced = self.pacer.unpaced.saturating_sub(count);
-        } else if self.pacer.on {
+    /// How many packets another bucket than that of RFC 9002 lets leave now. If none, its timer is set.
+    #[cold]
+    fn paced_otherwise(&mut self, size: u64, now: Time, config: &Config) -> u32 {
+        let Settings { refill_whole, least_wait, pacing_least_rtt, .. } = config.settings;
+        if self.rtt.smoothed() < pacing_least_rtt {
+            return Record::MOST;
+        }
+        if let Some(count) = self.first_burst(config) {
+            return count;
+        }
+        let rate = self.pacing_rate(config);
+        let burst = self.tuned_burst(rate, config);
+        match self.pacer.allows(now, rate, size, burst) {
+            Ok(count) => count,
+            Err(due) => {
+                let due = if refill_whole { self.pacer.full_at(now, rate) } else { due };
+                if due.saturating_sub(now) < least_wait {
+                    return 1;
+                }
+                (self.pacer.due, self.view.paced_until) = (due, due);
+                0
+            }
+        }
+    }
+
+    /// Packets that leave at once since none was in flight before; none where the bucket decides.
+    fn first_burst(&mut self, config: &Config) -> Option<u32> {
+        let most = config.settings.burst_first;
+        if most > 0 && self.view.in_flight == 0 && self.view.ca == CaState::Open {
+            self.pacer.first_burst = Some(self.view.snd_nxt + u64::from(most.min(self.control.cwnd)));
+        }
+        let end = self.pacer.first_burst?;
+        // They take nothing from the bucket.
+        self.pacer.missing = 0;
+        let packets = count_u32(end.saturating_sub(self.view.snd_nxt).min(u64::from(Record::MOST)));
+        if packets == 0 {
+            self.pacer.first_burst = None;
+        }
+        (packets > 0).then_some(packets)
+    }
+
+    /// Bytes of a burst, of a part of the window at most, or of a time, unless the algorithm asks for pacing.
+    fn tuned_burst(&self, rate: Rate, config: &Config) -> u64 {
+        let Settings { burst_share, burst_time, .. } = config.settings;
+        let (packets, datagram) = (self.burst(config), u64::from(config.datagram));
+        if self.needs.pacing || self.control.pacing_rate.is_some() {
+            return datagram;
+        }
+        let share = if burst_share > 0 { (self.control.cwnd / burst_share).max(2) } else { u32::MAX };
+        let bytes = u64::from(packets.min(share)) * datagram;
+        bytes.max(rate.bytes_in(burst_time).0.min(MOST_OF_A_TIME * datagram))
+    }
+
+    /// Books `bytes` that leave now, probes included. The bucket is refilled first where no packet asked for it.
+    pub(super) fn pace(&mut self, bytes: u64, now: Time, config: &Config) {
+        if self.pacer.on {
             if self.pacer.at < now {
                 self.pacer.refill(now, self.pacing_rate(config));
             }
@@ -165,7 +198,7 @@ impl Sender {
     /// Empties the bucket: the next packet leaves a whole interval from now.
     pub(super) fn drain_pacer(&mut self, now: Time, config: &Config) {
         let rate = self.pacing_rate(config);
-        self.pacer.drain(now, rate, self.burst(rate, config));
+        self.pacer.drain(now, rate, self.tuned_burst(rate, config));
     }
 }
 
@@ -179,21 +212,21 @@ mod tests {
     fn a_burst_leaves_at_once_and_then_a_packet_per_interval() {
         let (rate, mut pacer) = (Rate::from_bps(1_200_000), Pacer::new(true));
         let ms = Time::from_millis;
-        assert_eq!(pacer.allows(ms(100), rate, 1200, 12_000, false), Ok(10));
+        assert_eq!(pacer.allows(ms(100), rate, 1200, 12_000), Ok(10));
         pacer.take(12_000);
-        assert_eq!(pacer.allows(ms(100), rate, 1200, 12_000, false), Err(ms(108)));
-        assert_eq!(pacer.allows(ms(108), rate, 1200, 12_000, false), Ok(1));
+        assert_eq!(pacer.allows(ms(100), rate, 1200, 12_000), Err(ms(108)));
+        assert_eq!(pacer.allows(ms(108), rate, 1200, 12_000), Ok(1));
         pacer.take(1200);
         // 24 ms later three intervals have passed; after a second the bucket is full, and never fuller.
-        assert_eq!(pacer.allows(ms(132), rate, 1200, 12_000, false), Ok(3));
-        assert_eq!(pacer.allows(ms(1_000), rate, 1200, 12_000, false), Ok(10));
+        assert_eq!(pacer.allows(ms(132), rate, 1200, 12_000), Ok(3));
+        assert_eq!(pacer.allows(ms(1_000), rate, 1200, 12_000), Ok(10));
         // The last, short packet of a transfer finds room for itself.
         pacer.take(11_900);
         assert_eq!(
-            (pacer.allows(ms(1_000), rate, 1200, 12_000, false), pacer.allows(ms(1_000), rate, 100, 12_000, false)),
+            (pacer.allows(ms(1_000), rate, 1200, 12_000), pacer.allows(ms(1_000), rate, 100, 12_000)),
             (Err(ms(1_007) + Time::from_nanos(333_334)), Ok(1))
         );
-        assert_eq!(pacer.allows(ms(2_000), Rate::MAX, 1200, 12_000, false), Ok(10));
+        assert_eq!(pacer.allows(ms(2_000), Rate::MAX, 1200, 12_000), Ok(10));
     }
 
     /// Probes ask no pacer, and empty its bucket all the same.
@@ -202,7 +235,7 @@ mod tests {
         let config = Config::default();
         let mut sender = testing::sender("reno", SenderInit::default(), None, &config);
         let now = Time::from_secs(10);
-        sender.pace(12_000, 10, now, &config);
+        sender.pace(12_000, now, &config);
         assert_eq!(sender.paced(1200, now, &config), 0);
         assert_eq!(sender.paced(1200, Time::from_secs(20), &config), 10);
     }
@@ -218,7 +251,7 @@ mod tests {
             sender.pacer = Pacer::new(true);
             sender.control.ssthresh = ssthresh;
             assert_eq!(sender.paced(1200, now, &config), 1);
-            sender.pace(1200, 1, now, &config);
+            sender.pace(1200, now, &config);
             assert_eq!((sender.paced(1200, now, &config), sender.pacer.due), (0, now + Time::from_nanos(next)));
         }
     }
@@ -226,8 +259,8 @@ mod tests {
     #[test]
     fn a_rate_of_zero_lets_one_burst_leave() {
         let mut pacer = Pacer::new(true);
-        assert!(pacer.allows(Time::ZERO, Rate::ZERO, 1200, 1200, false).is_ok());
+        assert!(pacer.allows(Time::ZERO, Rate::ZERO, 1200, 1200).is_ok());
         pacer.take(1200);
-        assert_eq!(pacer.allows(Time::from_secs(9), Rate::ZERO, 1200, 1200, false), Err(Time::MAX));
+        assert_eq!(pacer.allows(Time::from_secs(9), Rate::ZERO, 1200, 1200), Err(Time::MAX));
     }
 }

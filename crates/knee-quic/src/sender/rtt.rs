@@ -1,7 +1,7 @@
 //! The RTT: latest, smoothed, its variation and the least (RFC 9002, 5), in whole nanoseconds.
 
 use super::Sender;
-use crate::config::Config;
+use crate::config::{Config, Factor};
 use knee_core::Time;
 
 /// Estimator of the RTT.
@@ -78,15 +78,24 @@ impl RttEstimator {
         adjusted
     }
 
-    /// The time after which a packet is lost that was sent before one that arrived, once a loss was none or before.
-    pub fn loss_delay(&self, late: bool, config: &Config) -> Time {
+    /// The time after which a packet is lost that was sent before one that arrived.
+    pub fn loss_delay(&self, config: &Config) -> Time {
+        self.loss_delay_by(config.time_threshold, config)
+    }
+
+    /// That time where it changes, once a loss was none, or is not in RTTs.
+    #[cold]
+    pub fn varied_loss_delay(&self, late: bool, config: &Config) -> Time {
         let window = config.settings.reordering_window;
-        if window > Time::ZERO {
-            // The largest packet acknowledged came back after the latest RTT.
-            let delay = self.latest.saturating_add((self.smoothed / 4).min(window));
-            return delay.saturating_add(config.settings.max_ack_delay).min(self.pto(config));
+        if window == Time::ZERO {
+            return self.loss_delay_by(if late { config.late_time_threshold } else { config.time_threshold }, config);
         }
-        let threshold = if late { config.late_time_threshold } else { config.time_threshold };
+        // The largest packet acknowledged came back after the latest RTT.
+        let delay = self.latest.saturating_add((self.smoothed / 4).min(window));
+        delay.saturating_add(config.settings.max_ack_delay).min(self.pto(config))
+    }
+
+    fn loss_delay_by(&self, threshold: Factor, config: &Config) -> Time {
         //= RFC 9002, 6.1.2
         //# To avoid declaring packets as lost too early, this time threshold MUST be set to at least the local timer
         //# granularity, as indicated by the kGranularity constant.

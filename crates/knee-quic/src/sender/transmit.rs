@@ -50,7 +50,8 @@ impl Sender {
             //# An endpoint MUST NOT send a packet if it would cause bytes_in_flight (see Appendix B.2) to be larger
             //# than the congestion window, unless the packet is sent on a PTO timer expiration (see Section 6.2) or
             //# when entering recovery (see Section 7.3.2).
-            let fitting = saturating_u32(room.min(self.allowance) / config.size(len));
+            let allowed = if self.early { room.min(self.allowed - self.totals.sent_bytes) } else { room };
+            let fitting = saturating_u32(allowed / config.size(len));
             if fitting == 0 {
                 self.held_back = room < config.size(len);
                 break;
@@ -171,14 +172,13 @@ impl Sender {
         //# load without establishing packet loss.
         self.bytes_in_flight += sizes;
         self.totals.sent_bytes += sizes;
-        self.allowance = self.allowance.saturating_sub(sizes);
         self.ecn.sent(count);
         let start = self.rate_start();
         let record = Record::new(first, count, now, offset, len, self.ecn.is_on());
         let record = if datagram { record.with_datagram() } else { record };
         self.flight.push(record, || start);
         self.last_sent = now;
-        self.pace(sizes, count, now, config);
+        self.pace(sizes, now, config);
         out.push(Outgoing { first, count, offset, len, datagram, again, mark: self.ecn.mark() });
         if self.needs.sent {
             self.ask(|cc, view, control| cc.on_sent(&Sent { view, packets: count, retransmission: again }, control));

@@ -155,7 +155,7 @@ fn the_time_threshold_follows_the_larger_rtt_and_the_granularity() {
     let mut bench = Bench::new(Some(4));
     bench.send(0);
     bench.ack(100_000, &[(3, 4)]);
-    assert_eq!(bench.sender.rtt.loss_delay(false, &bench.config), Time::from_micros(112_500));
+    assert_eq!(bench.sender.rtt.loss_delay(&bench.config), Time::from_micros(112_500));
     let mut bench = Bench::new(Some(4));
     bench.send(0);
     bench.ack(100, &[(2, 3)]);

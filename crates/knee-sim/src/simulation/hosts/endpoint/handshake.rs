@@ -94,14 +94,15 @@ impl HostPair<'_, QuicEnds> {
                 None => self.open_early(at, out),
             }
         }
+        self.ends.note_rare_timers();
     }
 
     /// The handshake, of this RTT, is over at an end.
     fn finish(&mut self, end: End, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
-        let is_first = !std::mem::replace(&mut self.ends.reads[end as usize], true);
+        let is_first = !std::mem::replace(&mut self.ends.open[end as usize], true);
         let config = &self.settings.quic_ends;
         if is_first {
-            self.ends.note_heard(end, at.now, config);
+            self.ends.start_idle(end, at.now, config);
             if let Some(receiver) = self.ends.rx(end) {
                 receiver.rtt = rtt;
             }
@@ -162,7 +163,8 @@ impl HostPair<'_, QuicEnds> {
         out: &mut impl Outbox,
     ) -> bool {
         let expected = self.ends.rx(end).map_or(0, |receiver| receiver.expected());
-        if end == self.ends.client_end || number.near(expected) >= self.ends.early_end {
+        let is_late = number.near(expected) >= self.ends.early_end;
+        if self.ends.closed[end as usize] || end == self.ends.client_end || is_late {
             return false;
         }
         //= RFC 9002, 6.4
@@ -175,6 +177,7 @@ impl HostPair<'_, QuicEnds> {
         self.ends.server.receive_data(config.size(len), at.now, config, &mut answers);
         self.send_to_client(&answers, at, out);
         self.open_early(at, out);
+        self.ends.note_rare_timers();
         true
     }
 
@@ -212,6 +215,7 @@ impl HostPair<'_, QuicEnds> {
             self.ends.server.on_timer(at.now, config, &mut answers);
             self.send_to_client(&answers, at, out);
         }
+        self.ends.note_rare_timers();
     }
 
     /// Data may leave an end from now on, if that has a sender. The handshake was of this RTT, or is not over.

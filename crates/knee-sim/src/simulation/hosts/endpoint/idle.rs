@@ -38,14 +38,27 @@ impl QuicEnds {
         config.settings.idle_timeout.max(pto.mul_div(LEAST_PTOS, 1))
     }
 
+    /// The timer of an end begins, at the end of its handshake, if there is one.
+    pub(super) fn start_idle(&mut self, end: End, now: Time, config: &Config) {
+        if config.settings.idle_timeout > Time::ZERO {
+            self.restart_idle(end, false, now, config);
+        }
+    }
+
+    #[cold]
+    fn restart_idle(&mut self, end: End, sent: bool, now: Time, config: &Config) {
+        let due = now.saturating_add(self.idle_period(end, config));
+        self.idle[end as usize] = Idle { due, sent };
+        self.note_rare_timers();
+    }
+
     /// A packet has come to an end.
     #[inline]
     pub(super) fn note_heard(&mut self, end: End, now: Time, config: &Config) {
         //= RFC 9000, 10.1
         //# An endpoint restarts its idle timer when a packet from its peer is received and processed successfully.
-        if config.settings.idle_timeout > Time::ZERO && self.reads[end as usize] {
-            let due = now.saturating_add(self.idle_period(end, config));
-            self.idle[end as usize] = Idle { due, sent: false };
+        if self.idle[end as usize].due < Time::MAX {
+            self.restart_idle(end, false, now, config);
         }
     }
 
@@ -57,12 +70,12 @@ impl QuicEnds {
         //# packets have been sent since last receiving and processing a packet.
         let Idle { due, sent } = self.idle[end as usize];
         if due < Time::MAX && !sent {
-            let due = now.saturating_add(self.idle_period(end, config));
-            self.idle[end as usize] = Idle { due, sent: true };
+            self.restart_idle(end, true, now, config);
         }
     }
 
     /// Closes the connection at an end if nothing has come for as long as that waits. True: it did.
+    #[cold]
     pub(super) fn times_out(&mut self, end: End, now: Time) -> bool {
         let over = self.idle[end as usize].due <= now;
         if over {
@@ -71,7 +84,7 @@ impl QuicEnds {
             //# connection is silently closed and its state is discarded when it remains idle for longer than the
             //# minimum of the max_idle_timeout value advertised by both endpoints.
             self.note_cwnd(now);
-            self.closed[end as usize] = true;
+            (self.closed[end as usize], self.open[end as usize]) = (true, false);
             if let Some(sender) = self.tx(end) {
                 sender.drop_datagrams();
             }

@@ -71,7 +71,7 @@ impl QuicEnds {
 
     /// The connection is over: nothing happens any more.
     pub(in crate::simulation) const fn close(&mut self) {
-        self.closed = [true; 2];
+        (self.closed, self.open) = ([true; 2], [false; 2]);
     }
 }
 

@@ -48,8 +48,10 @@ pub(in crate::simulation) struct QuicEnds {
     /// True once data may leave the sender, and the other end.
     established: bool,
     back_established: bool,
-    /// True once an end reads packets of 1-RTT, by end.
-    reads: [bool; 2],
+    /// True while an end reads packets of 1-RTT, by end.
+    open: [bool; 2],
+    /// When the timer of the handshake or that of idle time is due, by end.
+    rare_due: [Time; 2],
     /// The client's packets below this number leave as 0-RTT.
     early_end: u64,
     /// The server has an ACK of 0-RTT that it was not allowed to send.
@@ -187,7 +189,8 @@ impl QuicEnds {
             server: Server::default(),
             established: false,
             back_established: false,
-            reads: [false; 2],
+            open: [false; 2],
+            rare_due: [Time::MAX; 2],
             early_end: 0,
             owes_ack: false,
             closed: [false; 2],
@@ -247,24 +250,28 @@ impl QuicEnds {
         if end == self.client_end { self.client.timer.not_before() } else { self.server.timer.not_before() }
     }
 
+    /// The timers of the handshake or of idle time may have changed.
+    fn note_rare_timers(&mut self) {
+        for end in [End::Sender, End::Receiver] {
+            self.rare_due[end as usize] = self.handshake_due(end).min(self.idle[end as usize].due);
+        }
+    }
+
     /// When a timer is due; `Time::MAX`: it is not set. Each end has two: those of TCP's that no end of QUIC has stand
     /// for others.
     pub(super) fn not_before(&self, timer: EndTimer) -> Time {
-        let end = End::with(timer);
-        if self.closed[end as usize] {
+        let end = End::with(timer) as usize;
+        if self.closed[end] {
             return Time::MAX;
         }
         let back = self.back.as_deref();
         match timer {
             EndTimer::Retransmit => {
                 let delayed = back.map_or(Time::MAX, |back| back.receiver.delayed.not_before());
-                let due = self.sender.timer.not_before().min(self.handshake_due(end)).min(delayed);
-                due.min(self.idle[end as usize].due)
+                self.sender.timer.not_before().min(self.rare_due[end]).min(delayed)
             }
             EndTimer::Pace => self.sender.pacer.due,
-            EndTimer::DelayedAck => {
-                self.receiver.delayed.not_before().min(self.handshake_due(end)).min(self.idle[end as usize].due)
-            }
+            EndTimer::DelayedAck => self.receiver.delayed.not_before().min(self.rare_due[end]),
             EndTimer::CompressedSack => back.map_or(Time::MAX, |back| back.sender.due()),
         }
     }

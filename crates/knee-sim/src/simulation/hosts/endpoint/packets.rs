@@ -33,6 +33,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
         let hello = self.ends.client.start(at.now, &self.settings.quic_ends);
         self.send_to_server(&hello, at, out);
         self.start_early(at, out);
+        self.ends.note_rare_timers();
     }
 
     #[inline]
@@ -53,10 +54,10 @@ impl Protocol for HostPair<'_, QuicEnds> {
             return;
         }
         let (now, end, config) = (at.now, End::with(timer), &self.settings.quic_ends);
-        if self.ends.times_out(end, now) {
-            return;
-        }
-        if self.ends.handshake_due(end) <= now {
+        if self.ends.rare_due[end as usize] <= now {
+            if self.ends.times_out(end, now) {
+                return;
+            }
             self.on_handshake_timer(end, at, out);
         }
         if let Some(sender) = self.ends.tx(end).filter(|sender| sender.due() <= now) {
@@ -120,9 +121,8 @@ impl HostPair<'_, QuicEnds> {
         at: At<'_>,
         out: &mut impl Outbox,
     ) {
-        let QuicEnds { closed, reads, .. } = *self.ends;
         // An end has no keys for data of 1-RTT before the other's Finished has come.
-        if closed[end as usize] || !reads[end as usize] && !self.admits_early(end, (number, len), at, out) {
+        if !self.ends.open[end as usize] && !self.admits_early(end, (number, len), at, out) {
             return;
         }
         self.ends.note_heard(end, at.now, &self.settings.quic_ends);
@@ -150,7 +150,7 @@ impl HostPair<'_, QuicEnds> {
     #[inline]
     pub(super) fn send_ack(&mut self, end: End, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
         let size = HEADERS + AROUND_ACK + ack.size();
-        if !self.ends.reads[end as usize] && !self.sends_early(end, u64::from(size - HEADERS)) {
+        if !self.ends.open[end as usize] && !self.sends_early(end, u64::from(size - HEADERS)) {
             return;
         }
         let payload = if let AckFrame { top: (0, top), ecn: None, delay, .. } = ack {
@@ -195,8 +195,8 @@ impl HostPair<'_, QuicEnds> {
             log.note_received(at.now, ack, AROUND_ACK + ack.size());
         }
         // A client reads ACKs once it has the server's flight, a server once it has the client's Finished.
-        let is_deaf = self.ends.closed[end as usize] || !self.ends.reads[end as usize];
-        let Some(sender) = self.ends.tx(end).filter(|_| !is_deaf) else { return };
+        let is_open = self.ends.open[end as usize];
+        let Some(sender) = self.ends.tx(end).filter(|_| is_open) else { return };
         let rtt = sender.on_ack(ack, at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
         let rtt = rtt.unwrap_or_else(|violation| panic!("flow {}: {violation}", self.i));
         // Figures have the ACK's delay in them.
@@ -245,7 +245,7 @@ impl HostPair<'_, QuicEnds> {
         {
             self.send_ack(end, ack, at, out);
         }
-        if !self.ends.reads[end as usize] && end != self.ends.client_end {
+        if !self.ends.open[end as usize] && end != self.ends.client_end {
             let bytes = |burst: &Outgoing| self.settings.quic_ends.size(burst.len) * u64::from(burst.count);
             self.ends.server.note_sent(self.stores.quic_outgoing.iter().map(bytes).sum());
         }
