@@ -49,9 +49,9 @@ class Case:
     seconds: int = 20
 
     def flow(self, stack: str) -> dict[str, Any]:
-        """The flow, by a stack."""
+        """The flow, in a stack or, where none is named, in the simulator's endpoints."""
         about = {"rtt": f"{self.rtt_ms} ms", "transport": "quic", "tls": True}
-        return {"cc": f"{stack}:{self.cc}", **about, **(self.what or {})}
+        return {"cc": f"{stack}:{self.cc}" if stack else self.cc, **about, **(self.what or {})}
 
     def scenario(self, stack: str) -> dict[str, Any]:
         """The scenario of a run, with quinn's windows where there are streams."""
@@ -149,18 +149,19 @@ def main(names: list[str]) -> None:
     # Optimisation at link time takes minutes, and nothing here waits for a processor.
     build += ["--config", 'profile.release.lto="off"']
     subprocess.run(build, cwd=ROOT, check=True)
-    print("| case | controller | quinn behind `knee shell` | `sim` | noq, `sim` | noq, `host` |")
-    print("|---|---|---|---|---|---|")
+    print("| case | controller | quinn behind `knee shell` | quinn, `sim` | ours, `sim` | noq, `sim` | noq, `host` |")
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for name in names or CASES:
             case = CASES[name]
-            cells = [name, f"`quinn:{case.cc}`", real(case, Path(folder)), simulated(case, "quinn", "sim")]
-            # noq has no such BBR; the ground carries no datagrams over QUIC.
-            if case.cc == "bbr":
-                cells += ["", ""]
-            else:
-                cells.append(simulated(case, "noq", "sim"))
-                cells.append("" if case.datagrams is not None else simulated(case, "noq", "host"))
+            # Stacks carry no datagrams there, noq has no such BBR, and quinn's lacks the pacing of ours.
+            stacks = case.datagrams is None
+            cells = [name, f"`{case.cc}`", real(case, Path(folder))]
+            cells.append(simulated(case, "quinn", "sim") if stacks else "")
+            cells.append(simulated(case, "", "sim") if case.cc != "bbr" else "")
+            cells += [
+                simulated(case, "noq", ground) if stacks and case.cc != "bbr" else "" for ground in ("sim", "host")
+            ]
             print(f"| {' | '.join(cells)} |", flush=True)
 
 

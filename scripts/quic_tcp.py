@@ -1,6 +1,6 @@
 """Each algorithm over QUIC beside TCP on random networks.
 
-Run python scripts/quic_tcp.py ENDPOINTS [NETWORKS [ALGORITHM...]], where the endpoints of QUIC are quinn or knee.
+Run python scripts/quic_tcp.py [NETWORKS [ALGORITHM...]].
 
 Prints Markdown: goodput and mean RTT over QUIC as parts of those over TCP, as geometric means over the networks with
 the least and the greatest. Like with like: TCP's receiver acknowledges every second packet here, as QUIC's does (RFC
@@ -61,32 +61,32 @@ def networks(number: int, losses: tuple[float, ...] = LOSSES, seed: int = 1) -> 
 
 
 def able() -> list[str]:
-    """The algorithms that run over both transports."""
+    """The algorithms that need no marks of another kind."""
     return [name for name, entry in registry.congestion_controls().items() if entry.needs["ecn"] == "classic"]
 
 
-def figures(cc: str, endpoints: str, network: Network) -> tuple[float, float]:
-    """Goodput in Mbit/s and the mean RTT in ms of a flow alone: over TCP, or over QUIC with these endpoints."""
+def figures(cc: str, transport: str, network: Network) -> tuple[float, float]:
+    """Goodput in Mbit/s and the mean RTT in ms of a flow alone."""
     # As many round trips on each path, and the first seconds, in which the flow starts, left out.
     seconds = round(min(12 + 0.15 * network.rtt_ms, 30), 1)
     link = {"rate": f"{network.mbit} Mbit/s", "limit": f"{network.buffer_ms} ms", "loss": network.loss}
-    flow = {"cc": cc, "rtt": f"{network.rtt_ms} ms", "transport": "tcp" if endpoints == "tcp" else "quic"}
+    flow = {"cc": cc, "rtt": f"{network.rtt_ms} ms", "transport": transport}
     made = {"duration": f"{seconds} s", "warmup": f"{seconds / 3:.1f} s", "seed": network.seed, "link": link}
-    ends = {"tcp": LIKE_QUIC} if endpoints == "tcp" else {"quic": {"endpoints": endpoints}}
+    ends = {"tcp": LIKE_QUIC} if transport == "tcp" else {}
     (seen,) = knee.run({**made, **ends, "flows": [flow]}).summary["flows"]
     return seen["goodput_mbps"], seen["rtt_mean_ms"]
 
 
-def ratio(cc: str, endpoints: str, network: Network) -> Ratio:
+def ratio(cc: str, network: Network) -> Ratio:
     """QUIC's figures as parts of TCP's on a network."""
-    (quic, quic_rtt), (tcp, tcp_rtt) = (figures(cc, ends, network) for ends in (endpoints, "tcp"))
+    (quic, quic_rtt), (tcp, tcp_rtt) = (figures(cc, transport, network) for transport in ("quic", "tcp"))
     return Ratio(network, quic / tcp, quic_rtt / tcp_rtt)
 
 
-def ratios(cc: str, endpoints: str, network: Network) -> list[Ratio]:
+def ratios(cc: str, network: Network) -> list[Ratio]:
     """Those of a network, with several seeds where packets are lost by chance."""
     seeds = MORE_SEEDS.get(cc, SEEDS) if network.loss else 1
-    return [ratio(cc, endpoints, replace(network, seed=network.seed + 10000 * k)) for k in range(seeds)]
+    return [ratio(cc, replace(network, seed=network.seed + 10000 * k)) for k in range(seeds)]
 
 
 def mean(ratios: list[float]) -> float:
@@ -98,13 +98,13 @@ def _cell(ratios: list[float]) -> str:
     return f"{mean(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
-def main(endpoints: str, number: int, names: list[str]) -> None:
+def main(number: int, names: list[str]) -> None:
     """Runs all and prints the table."""
     losses = sorted(set(LOSSES))
     print("| | " + " | ".join(f"{loss:.0%}: goodput | RTT" for loss in losses) + " |")
     print("|---" * (2 * len(losses) + 1) + "|")
     for cc in names:
-        seen = [each for network in networks(number) for each in ratios(cc, endpoints, network)]
+        seen = [each for network in networks(number) for each in ratios(cc, network)]
         cells = [
             _cell([getattr(each, figure) for each in seen if each.network.loss == loss])
             for loss in losses
@@ -114,4 +114,4 @@ def main(endpoints: str, number: int, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else NETWORKS, sys.argv[3:] or able())
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else NETWORKS, sys.argv[2:] or able())

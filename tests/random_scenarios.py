@@ -67,6 +67,9 @@ def scenario(number: int) -> Table:
     if any(flow.get("transport") == "quic" for flow in flows):
         if dice.random() < 0.3:
             made["quic"] = {"ack_eliciting_threshold": dice.choice([0, 3, 20]), "initial_mtu": dice.choice(_SIZES)}
+            if not any(flow.get("cc") in _QUIC for flow in flows):
+                # Only the packets of a QUIC stack grow.
+                made["quic"]["max_mtu"] = made["quic"].pop("initial_mtu")
         # A window of TCP's alone is refused beside QUIC.
         if "receive_window" in made.get("tcp", {}) or dice.random() < 0.2:
             made["quic"] = {**made.get("quic", {}), "receive_window": f"{dice.randrange(20, 2000)} kB"}

@@ -14,7 +14,7 @@ from knee import _core
 from knee.figures import rows
 from knee.scenario import Core, from_dict
 from knee.scenario.model import Quic, Tcp
-from knee.scenario.spec import _OF_OWN, spec
+from knee.scenario.spec import spec
 
 CRATES = Path(__file__).parents[1] / "crates"
 SOURCES = [CRATES / "knee-net" / "src" / "output.rs", CRATES / "knee-traffic" / "src" / "completion.rs"]
@@ -101,7 +101,7 @@ OVER_QUIC: dict[str, Any] = {
         {"cc": "quinn:cubic", "rtt": "40 ms", "transport": "quic"},
         {"cc": "reno", "rtt": "40 ms", "transport": "quic"},
         {
-            "cc": "noq:cubic",
+            "cc": "cubic",
             "rtt": "40 ms",
             "transport": "quic",
             "traffic": {"kind": "udp", "rate": "20 Mbit/s", "packet_size": "1000 B"},
@@ -109,7 +109,6 @@ OVER_QUIC: dict[str, Any] = {
     ],
 }
 OTHERS_OF_QUIC = {
-    "endpoints": "knee",
     "preset": "chromium",
     "certificate": 5_000,
     "zero_rtt": True,
@@ -139,8 +138,6 @@ def test_the_core_has_the_defaults_of_scenario_files(table: Literal["tcp", "quic
     assert others.keys() == model.model_fields.keys()
     for key, field in model.model_fields.items():
         rest = {name: value for name, value in told[table].items() if name != key}
-        if table == "quic" and key in _OF_OWN:
-            rest["endpoints"] = "knee"
 
         def run(setting: Core, rest: Core = rest) -> tuple[str, dict[str, bytes]]:
             return _core.simulate(json.dumps(told | {table: rest | setting}))

@@ -85,10 +85,9 @@ def test_an_algorithm_with_ecn_of_its_own_keeps_it() -> None:
 
 
 def test_a_deployed_one_that_cannot_run_so_is_refused_by_name() -> None:
-    with pytest.raises(
-        InputError, match=r'^--against: dctcp: .*The deployed ones run as X does, with transport = "quic"'
-    ):
-        subject.deployed(["dctcp"], one=subject.subject("quinn:cubic"))
+    one = subject.subject("cubic", ["ecn=accurate"])
+    with pytest.raises(InputError, match=r'^--against: noq:reno: .*The deployed ones run as X does, with ecn = "accu'):
+        subject.deployed(["noq:reno"], one=one)
 
 
 def test_beside_what_has_another_transport_they_run_over_tcp_and_the_page_says_so(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_the_remark_begins_where_three_rounds_and_two_seconds_are_the_interval(p
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_latecomers_over_tcp_keep_each_others_queue_as_their_rtt(seed: int) -> None:
+def test_latecomers_keep_each_others_queue_as_their_rtt(seed: int) -> None:
     def rtt_ms(cc: str, transport: str, seconds: int) -> float:
         flow = {"cc": cc, "transport": transport, "rtt": "50 ms", "count": 5, "stagger": "7 s"}
         told = {"duration": f"{seconds} s", "warmup": f"{seconds - 60} s", "seed": seed, "flows": [flow]}
@@ -59,5 +59,5 @@ def test_latecomers_over_tcp_keep_each_others_queue_as_their_rtt(seed: int) -> N
         return float(knee.run({**told, "link": link}).flows["rtt_p50_ms"].mean())  # type: ignore[arg-type]
 
     assert rtt_ms("bbr3", "tcp", 90) > 500
-    assert rtt_ms("bbr3", "quic", 90) < 125
+    assert rtt_ms("bbr3", "quic", 90) > 500
     assert rtt_ms("bbr", "tcp", 150) < 125

@@ -1,4 +1,4 @@
-"""Flows over QUIC on the simulator: a real QUIC stack, the same algorithms, the same figures twice."""
+"""Flows over QUIC on the simulator: the same algorithms as over TCP, quinn's own, the same figures twice."""
 
 from __future__ import annotations
 
@@ -119,9 +119,10 @@ def _figures(result: knee.Result) -> tuple[Any, ...]:
     return result.summary["flows"], result.summary["links"], result.samples.to_dicts(), result.events.to_dicts()
 
 
-def test_encryption_changes_no_figure() -> None:
+@pytest.mark.parametrize("cc", ["quinn:cubic", "cubic"])
+def test_encryption_changes_no_figure(cc: str) -> None:
     """With TLS the bytes of packets differ from run to run, their sizes and times do not: nor from those without."""
-    flow = {"cc": "cubic", "rtt": "40 ms", "transport": "quic", "count": 2, "stagger": "300 ms"}
+    flow = {"cc": cc, "rtt": "40 ms", "transport": "quic", "count": 2, "stagger": "300 ms"}
     told = {"duration": "4 s", "link": _LINK | {"loss": 0.002}}
     first, second, without = (knee.run(told | {"flows": [flow | {"tls": tls}]}) for tls in (True, True, False))
     assert _figures(first) == _figures(second)
@@ -199,7 +200,14 @@ def test_a_python_algorithm_controls_quic() -> None:
 @pytest.mark.parametrize(
     ("change", "key"),
     [
-        ({"flows": [{"cc": "dctcp", "rtt": "40 ms", "transport": "quic"}]}, r"flows\[0\]\.cc: dctcp counts CE marks"),
+        (
+            {"flows": [{"cc": "dctcp", "rtt": "40 ms", "transport": "quic"}], "run": {"ground": "host"}},
+            r"flows\[0\]\.cc: dctcp counts CE marks",
+        ),
+        (
+            {"flows": [_CALL | {"cc": "quinn:cubic"}]},
+            r"flows\[0\]\.cc: quinn:cubic runs in a QUIC stack, which carries streams here, and udp sends datagrams",
+        ),
         ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "quic", "pacing": "on"}]}, r"flows\[0\]\.pacing"),
         ({"tcp": {"tick": "1 ms"}}, r"tcp: all flows are QUIC flows"),
         ({"flows": [{"cc": "cubic", "rtt": "40 ms", "transport": "sctp"}]}, r"flows\[0\]\.transport"),
@@ -226,7 +234,10 @@ def test_a_python_algorithm_controls_quic() -> None:
             r"quic\.receive_window: all QUIC flows send datagrams",
         ),
         ({"flows": [_CALL], "quic": {"initial_mtu": "1300 B"}}, r"quic\.initial_mtu: all QUIC flows send datagrams"),
-        ({"quic": {"max_ack_delay": "41 ms"}}, r"quic\.max_ack_delay: 41 ms .* flows\[0\]; expected at most 40 ms"),
+        (
+            {"flows": [_QUIC | {"cc": "quinn:reno"}], "quic": {"max_ack_delay": "41 ms"}},
+            r"quic\.max_ack_delay: 41 ms .* flows\[0\]; expected at most 40 ms",
+        ),
         (
             {"flows": [_CALL | {"traffic": {"kind": "rtc"}}], "quic": {"max_mtu": "1240 B"}},
             r"traffic\.kind: .*1240 B.* max_mtu of 1250 B",

@@ -21,7 +21,7 @@ _FLOW: dict[str, Any] = {"cc": "reno", "rtt": "100 ms", "transport": "quic"}
 
 
 def _run(quic: dict[str, Any], flow: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    made = {"duration": "20 s", "link": _LINK, "flows": [_FLOW | (flow or {})], "quic": {"endpoints": "knee"} | quic}
+    made = {"duration": "20 s", "link": _LINK, "flows": [_FLOW | (flow or {})], "quic": quic}
     (figures,) = knee.run(made | changes).summary["flows"]
     return dict(figures)
 
@@ -114,7 +114,7 @@ def test_zero_rtt_and_retry_exclude_each_other() -> None:
 
 @pytest.mark.parametrize("key", ["zero_rtt", "retry"])
 def test_other_stacks_refuse_them(key: str) -> None:
-    with pytest.raises(ScenarioError, match=rf"quic\.{key}: no flow has knee's own"):
+    with pytest.raises(ScenarioError, match=rf"quic\.{key}: all QUIC flows have the endpoints of a QUIC stack"):
         _run({key: True}, {"cc": "quinn:reno"})
 
 

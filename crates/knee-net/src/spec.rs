@@ -91,13 +91,10 @@ impl Default for TcpSpec {
     }
 }
 
-/// Settings of the QUIC endpoints, the same for all flows; the defaults are those of the stacks, but for the windows,
-/// which limit nothing.
+/// Settings of the QUIC endpoints, the same for all flows; by default windows limit nothing.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuicSpec {
-    /// Endpoints of connections under knee's algorithms.
-    pub endpoints: QuicEndpoints,
     /// With knee's endpoints: the stack whose defaults hold where a key that may be left out is.
     pub preset: Option<QuicPreset>,
     /// With knee's endpoints: bytes of the server's certificates.
@@ -120,9 +117,10 @@ pub struct QuicSpec {
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
     pub stream_receive_window: Option<u64>,
-    /// Bytes of UDP payload of a full datagram at the start.
+    /// With a stack's endpoints: bytes of UDP payload of a full datagram at the start.
     pub initial_mtu: u16,
-    /// Bytes up to which path MTU discovery raises that (RFC 8899), and which flows of datagrams have from the start.
+    /// Bytes of UDP payload of a full datagram; with a stack's endpoints, up to which path MTU discovery raises it (RFC
+    /// 8899).
     pub max_mtu: Option<u16>,
     /// Longest delay of an ACK, ns (RFC 9000, 18.2).
     pub max_ack_delay: Option<u64>,
@@ -135,7 +133,6 @@ pub struct QuicSpec {
 impl Default for QuicSpec {
     fn default() -> Self {
         Self {
-            endpoints: QuicEndpoints::Quinn,
             preset: None,
             certificate: 400,
             zero_rtt: false,
@@ -194,16 +191,6 @@ pub enum QuicPreset {
     Ngtcp2,
     /// Chromium's.
     Chromium,
-}
-
-/// Endpoints of QUIC connections under knee's algorithms.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum QuicEndpoints {
-    /// quinn's state machines.
-    Quinn,
-    /// A sender and a receiver packet by packet, for endless flows and single transfers.
-    Knee,
 }
 
 /// A link with its queue.

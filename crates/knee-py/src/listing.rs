@@ -21,7 +21,7 @@ pub fn registry() -> Json {
     })
 }
 
-/// By name of a stack whose defaults knee's own endpoints of QUIC can have: those that are keys of scenario files.
+/// By name of a stack whose defaults the simulator's endpoints of QUIC can have: those that are keys of scenario files.
 pub fn quic_presets() -> Json {
     let keys = |preset: &knee_quic::preset::Preset| {
         // A test of that crate holds that no preset contradicts itself.

@@ -54,8 +54,6 @@ pub struct Settings {
     pub mtu: [u16; 3],
     /// How the other end acknowledges.
     pub acks: AckFrequency,
-    /// Bytes of datagrams (RFC 9221) that may wait in this end.
-    pub datagram_buffer: usize,
     /// True if packets are encrypted: both ends alike. Encrypted bytes differ from run to run; their number does not.
     pub tls: bool,
     /// The longest lateness that a paced end makes up for by a burst. Zero where calls are never late.
@@ -73,7 +71,6 @@ impl Default for Settings {
             answers: false,
             mtu: [LEAST_MTU, LEAST_MTU, 1452],
             acks: AckFrequency::default(),
-            datagram_buffer: 1 << 20,
             tls: false,
             pacing_credit: Time::ZERO,
             log: None,
@@ -143,9 +140,6 @@ pub trait Connection: Send {
     /// all of `data` fits.
     fn write(&mut self, data: Bytes, buffer: u64) -> Option<usize>;
 
-    /// Sends `data` as a datagram (RFC 9221), which is not sent again. False: it does not fit the path's packets.
-    fn send_datagram(&mut self, data: Bytes) -> bool;
-
     /// The stream ends after what was written.
     fn finish(&mut self);
 
@@ -175,8 +169,6 @@ pub struct Updates {
     pub ended: Option<Ended>,
     /// Bytes of stream data that came, in any order.
     pub received: u64,
-    /// Datagrams (RFC 9221) that came.
-    pub datagrams: Vec<Bytes>,
     /// Bytes of the stream that are there without a hole, since the start.
     pub in_order: u64,
 }

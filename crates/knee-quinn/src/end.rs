@@ -109,7 +109,6 @@ macro_rules! end {
                     acks.ack_eliciting_threshold(integer(threshold));
                     config.ack_frequency_config(Some(acks));
                 }
-                config.datagram_send_buffer_size(settings.datagram_buffer);
                 Differs::set_log(&mut config, settings);
                 config
             }
@@ -191,7 +190,6 @@ macro_rules! end {
                         _ => {}
                     }
                 }
-                updates.datagrams = std::iter::from_fn(|| machine.datagrams().recv()).collect();
                 updates.received = self.read();
                 updates.in_order = self.arrived.in_order();
                 updates
@@ -209,11 +207,6 @@ macro_rules! end {
                     machine.set_send_window((buffer + 1).saturating_sub(whole));
                 }
                 written
-            }
-
-            fn send_datagram(&mut self, data: $crate::Bytes) -> bool {
-                // The oldest ones are dropped where the buffer has no room.
-                self.machine.as_mut().is_some_and(|(_, machine)| machine.datagrams().send(data, true).is_ok())
             }
 
             fn finish(&mut self) {

@@ -92,8 +92,6 @@ pub struct Peer {
     /// Bytes of stream data that came, in any order.
     received: u64,
     in_order: u64,
-    /// Datagrams that came and nobody has taken.
-    datagrams: Vec<Bytes>,
     connected: bool,
     finished: bool,
     ended: Option<Ended>,
@@ -137,7 +135,6 @@ impl Peer {
             blocked: false,
             received: 0,
             in_order: 0,
-            datagrams: Vec::new(),
             connected: false,
             finished: false,
             ended: None,
@@ -216,16 +213,6 @@ impl Peer {
         end
     }
 
-    /// Sends `data` as a datagram (RFC 9221). False: it does not fit the path's packets.
-    pub fn send_datagram(&mut self, data: Bytes) -> bool {
-        self.connection.send_datagram(data)
-    }
-
-    /// The datagrams that came since the last call.
-    pub fn take_datagrams(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.datagrams)
-    }
-
     /// Bytes of the stream that are acknowledged without a hole.
     pub fn acked(&self) -> u64 {
         self.messages.as_ref().map_or(0, |messages| messages.acked)
@@ -275,14 +262,12 @@ impl Peer {
 
     /// Only datagrams and timers bring updates.
     fn take_updates(&mut self) {
-        let Updates { connected, writable, finished, ended, received, in_order, datagrams } =
-            self.connection.take_updates();
+        let Updates { connected, writable, finished, ended, received, in_order } = self.connection.take_updates();
         self.connected |= connected;
         self.finished |= finished;
         self.ended = ended.or(self.ended.take());
         self.received += received;
         self.in_order = in_order;
-        self.datagrams.extend(datagrams);
         if let Some(messages) = &mut self.messages {
             messages.note_acked();
         }
@@ -389,10 +374,6 @@ mod tests {
             }
             stream.chunks.push(room);
             Some(index(room))
-        }
-
-        fn send_datagram(&mut self, _: Bytes) -> bool {
-            false
         }
 
         fn finish(&mut self) {}

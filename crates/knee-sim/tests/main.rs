@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test's helper is the test's")]
 
 mod applications;
+#[cfg(feature = "quic")]
+mod beside;
 mod claims;
 mod connections;
 mod datagrams;

@@ -1,4 +1,5 @@
-//! Flows over QUIC, quinn's and knee's own endpoints alike: each end acts on what comes to it and on its own timers.
+//! Flows over QUIC, with quinn's endpoints and the simulator's alike: each end acts on what comes to it and on its own
+//! timers.
 
 use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
@@ -9,15 +10,13 @@ use knee_tcp::sender::AckInfo;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// The endpoints that a flow may have.
-const ENDPOINTS: [&str; 2] = ["quinn", "knee"];
+/// Reno in quinn, and in the simulator's endpoints.
+const RENO: [&str; 2] = ["quinn:reno", "reno"];
 
-/// A specification whose only flow goes over QUIC, with these ends.
-fn over(endpoints: &str, duration: u64, link: Value, mut flow: Value) -> Value {
+/// A specification whose only flow goes over QUIC.
+fn over(duration: u64, link: Value, mut flow: Value) -> Value {
     flow["transport"] = json!("quic");
-    let mut spec = spec(duration, &[link], &[flow]);
-    spec["quic"] = json!({"endpoints": endpoints});
-    spec
+    spec(duration, &[link], &[flow])
 }
 
 /// 20 Mbit/s that buffer a bandwidth-delay product of 40 ms.
@@ -51,19 +50,18 @@ fn seen(spec: &Value) -> Vec<(Time, bool, u16, u8)> {
 /// A sender cannot know on which way its packets and their ACKs spend the round trip.
 #[test]
 fn a_sender_does_the_same_whichever_way_the_delay_is_on() {
-    for (cc, endpoints) in ["reno", "cubic", "bbr", "lola"].into_iter().flat_map(|cc| ENDPOINTS.map(|ends| (cc, ends)))
-    {
+    for cc in ["quinn:reno", "quinn:cubic", "reno", "cubic", "bbr", "lola"] {
         let [on_acks, half, on_data] = [0, 20 * MS, 39 * MS].map(|delay| {
             let mut link = usual();
             link["delay"] = json!(delay);
-            seen(&over(endpoints, 5 * S, link, flow(cc, 40 * MS, 0, 5 * S)))
+            seen(&over(5 * S, link, flow(cc, 40 * MS, 0, 5 * S)))
         });
         assert!(on_acks.len() > 3_000, "{cc}: {}", on_acks.len());
         for other in [half, on_data] {
             // What is on its way as the run ends differs.
             let both = on_acks.iter().zip(&other);
             if let Some((n, (a, b))) = both.enumerate().find(|(_, (a, b))| a != b) {
-                panic!("{cc}, {endpoints}: {n}: {a:?} and {b:?}");
+                panic!("{cc}: {n}: {a:?} and {b:?}");
             }
         }
     }
@@ -86,11 +84,8 @@ fn controllers_of_a_stack_run_over_quic_and_over_nothing_else() {
         let flow = flow(entry.name, 40 * MS, 0, 5 * S);
         let refused = run(&spec(5 * S, &[usual()], std::slice::from_ref(&flow))).unwrap_err().to_string();
         assert!(refused.contains(entry.name), "{refused}");
-        // A stack's controllers have the stack, whatever endpoints knee's algorithms have.
-        for endpoints in ENDPOINTS {
-            let links = run(&over(endpoints, 5 * S, usual(), flow.clone())).unwrap().links;
-            assert!(links[0].utilization > 0.85, "{}: {links:?}", entry.name);
-        }
+        let links = run(&over(5 * S, usual(), flow)).unwrap().links;
+        assert!(links[0].utilization > 0.85, "{}: {links:?}", entry.name);
     }
 }
 
@@ -98,27 +93,27 @@ fn controllers_of_a_stack_run_over_quic_and_over_nothing_else() {
 /// packets times the round trip.
 #[test]
 fn the_mean_window_is_the_rate_times_the_round_trip() {
-    for endpoints in ENDPOINTS {
-        let mut spec = over(endpoints, 20 * S, usual(), flow("reno", 40 * MS, 0, 20 * S));
+    for cc in RENO {
+        let mut spec = over(20 * S, usual(), flow(cc, 40 * MS, 0, 20 * S));
         spec["warmup"] = json!(2 * S);
         let figures = &run(&spec).unwrap().flows[0];
         let in_flight = figures.sent_packets as f64 / 18.0 * figures.rtt_mean_ms.unwrap() / 1e3;
         let window = figures.cwnd_mean_packets.unwrap();
-        assert!((window / in_flight - 1.0).abs() < 0.05, "{endpoints}: {window}, not {in_flight}");
+        assert!((window / in_flight - 1.0).abs() < 0.05, "{cc}: {window}, not {in_flight}");
     }
 }
 
 /// Data sent by then may have to be sent again, and ACKs come for some round trips.
 #[test]
 fn a_flow_that_stops_sends_no_new_data() {
-    for endpoints in ENDPOINTS {
-        let seen = seen(&over(endpoints, 3 * S, usual(), flow("reno", 40 * MS, 0, S)));
+    for cc in RENO {
+        let seen = seen(&over(3 * S, usual(), flow(cc, 40 * MS, 0, S)));
         let sent = |from: u64, until: u64| {
             let times = Time::from_nanos(from)..Time::from_nanos(until);
             seen.iter().filter(|(at, sent, size, _)| *sent && *size > 1000 && times.contains(at)).count()
         };
         assert!(sent(S / 2, S) > 500);
-        assert_eq!(sent(S + S / 2, 3 * S), 0, "{endpoints}");
+        assert_eq!(sent(S + S / 2, 3 * S), 0, "{cc}");
     }
 }
 
@@ -126,17 +121,13 @@ fn a_flow_that_stops_sends_no_new_data() {
 #[test]
 fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
     let cases = [("off", 0), ("on", Packet::ECT)];
-    for ((ecn, codepoint), endpoints) in cases.into_iter().flat_map(|case| ENDPOINTS.map(|ends| (case, ends))) {
-        let mut flow = flow("reno", 40 * MS, 0, S);
+    for ((ecn, codepoint), cc) in cases.into_iter().flat_map(|case| RENO.map(|cc| (case, cc))) {
+        let mut flow = flow(cc, 40 * MS, 0, S);
         flow["ecn"] = json!(ecn);
-        let seen = seen(&over(endpoints, S, usual(), flow));
+        let seen = seen(&over(S, usual(), flow));
         for (at, sent, _, flags) in &seen {
             let against = if *sent { 0 } else { Packet::ACK };
-            assert_eq!(
-                flags & (Packet::ECT | Packet::L4S | Packet::ACK),
-                codepoint | against,
-                "{endpoints}, {ecn}: {at}"
-            );
+            assert_eq!(flags & (Packet::ECT | Packet::L4S | Packet::ACK), codepoint | against, "{cc}, {ecn}: {at}");
         }
         assert!(seen.iter().filter(|packet| packet.1).count() > 500 && seen.iter().any(|packet| !packet.1));
     }
@@ -146,13 +137,13 @@ fn both_ends_send_ecn_capable_packets_where_that_is_asked_for() {
 #[test]
 fn a_transfer_is_counted_to_the_byte_and_its_losses_are_the_drops() {
     let cases = [1u64, 1200, 100_000, 5_000_000];
-    for (bytes, endpoints) in cases.into_iter().flat_map(|bytes| ENDPOINTS.map(|ends| (bytes, ends))) {
-        let mut flow = flow("reno", 40 * MS, S / 2, 20 * S);
+    for (bytes, cc) in cases.into_iter().flat_map(|bytes| RENO.map(|cc| (bytes, cc))) {
+        let mut flow = flow(cc, 40 * MS, S / 2, 20 * S);
         flow["bytes"] = json!(bytes);
-        let output = run(&over(endpoints, 20 * S, usual(), flow)).unwrap();
+        let output = run(&over(20 * S, usual(), flow)).unwrap();
         let (figures, drops) = (&output.flows[0], output.links[0].drops);
         assert_eq!(figures.delivered_bytes, bytes);
-        assert_eq!((figures.lost_packets, figures.retransmitted_packets), (drops, drops), "{endpoints}");
+        assert_eq!((figures.lost_packets, figures.retransmitted_packets), (drops, drops), "{cc}");
         assert_eq!(drops > 0, bytes > 1_000_000, "slow start overshoots in the last one alone");
     }
 }
@@ -160,8 +151,8 @@ fn a_transfer_is_counted_to_the_byte_and_its_losses_are_the_drops() {
 /// RFC 9002, 7.6: where nothing arrives for longer than three probe timeouts, congestion is persistent.
 #[test]
 fn persistent_congestion_counts_as_a_timeout() {
-    let timeouts = |endpoints: &str, loss: f64| {
-        let mut spec = over(endpoints, 8 * S, usual(), flow("reno", 40 * MS, 0, 8 * S));
+    let timeouts = |cc: &str, loss: f64| {
+        let mut spec = over(8 * S, usual(), flow(cc, 40 * MS, 0, 8 * S));
         spec["changes"] = json!([
             {"at": 2 * S, "what": {"loss": {"link": 0, "loss": loss}}},
             {"at": 4 * S, "what": {"loss": {"link": 0, "loss": 0.0}}}
@@ -172,5 +163,5 @@ fn persistent_congestion_counts_as_a_timeout() {
         assert_eq!(recorded, output.flows[0].timeouts);
         recorded
     };
-    assert_eq!(ENDPOINTS.map(|ends| (timeouts(ends, 0.0), timeouts(ends, 1.0))), [(0, 1); 2]);
+    assert_eq!(RENO.map(|cc| (timeouts(cc, 0.0), timeouts(cc, 1.0))), [(0, 1); 2]);
 }

@@ -21,21 +21,16 @@ struct Path {
 }
 
 impl Path {
-    /// Over TCP, or over QUIC with these endpoints.
-    fn spec(&self, cc: &str, ends: &str, traffic: &Value) -> Value {
+    fn spec(&self, cc: &str, transport: &str, traffic: &Value) -> Value {
         let mut flow = flow(cc, self.rtt_ms * MS, 0, self.seconds * S);
-        (flow["traffic"], flow["transport"]) = (traffic.clone(), json!(if ends == "tcp" { "tcp" } else { "quic" }));
+        (flow["traffic"], flow["transport"]) = (traffic.clone(), json!(transport));
         let mut link = link(self.mbit * 1_000_000, &json!({"packets": self.packets}));
         link["loss"] = json!(self.loss);
-        let mut spec = spec((self.seconds + 2) * S, &[link], &[flow]);
-        if ends != "tcp" {
-            spec["quic"] = json!({"endpoints": ends});
-        }
-        spec
+        spec((self.seconds + 2) * S, &[link], &[flow])
     }
 
-    fn run(&self, ends: &str, traffic: &Value) -> (Output, Rows) {
-        let spec = self.spec("cubic", ends, traffic);
+    fn run(&self, cc: &str, transport: &str, traffic: &Value) -> (Output, Rows) {
+        let spec = self.spec(cc, transport, traffic);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
         (output, rows)
@@ -100,23 +95,23 @@ fn each_kind_does_over_quic_what_it_does_over_tcp() {
         Path { mbit: 10, rtt_ms: 100, packets: 200, loss: 0.0, seconds: 30 },
     ] {
         for (name, what, traffic) in kinds() {
-            let (tcp, tcp_rows) = path.run("tcp", &traffic);
-            for ends in ["quinn", "knee"] {
-                let (quic, quic_rows) = path.run(ends, &traffic);
+            let (tcp, tcp_rows) = path.run("cubic", "tcp", &traffic);
+            for cc in ["quinn:cubic", "cubic"] {
+                let (quic, quic_rows) = path.run(cc, "quic", &traffic);
                 let [before, after] = [&tcp, &quic].map(|output| output.flows[0].goodput_mbps);
-                println!("{ends} {} {} {name} {before:.3} {after:.3}", path.mbit, path.rtt_ms);
+                println!("{cc} {} {} {name} {before:.3} {after:.3}", path.mbit, path.rtt_ms);
                 let Some(what) = what else {
-                    assert!((after / before - 1.0).abs() < 0.05, "{ends}: {name}: {after}, not {before}");
+                    assert!((after / before - 1.0).abs() < 0.05, "{cc}: {name}: {after}, not {before}");
                     continue;
                 };
                 let counts = [&tcp_rows, &quic_rows].map(|rows| of(rows, what).len());
                 let times = [&tcp_rows, &quic_rows].map(|rows| mean(rows, what) * 1e3);
                 println!("{counts:?} {times:.1?}");
                 let most = 1.05 * times[0] + if what == What::Transfer { 25.0 } else { path.rtt_ms as f64 };
-                assert!((0.75 * times[0]..most).contains(&times[1]), "{ends}: {name} on {path:?}: {times:?}");
+                assert!((0.75 * times[0]..most).contains(&times[1]), "{cc}: {name} on {path:?}: {times:?}");
                 // An open loop's load is carried; a user who waits asks as often as the answers come.
                 let least = if what == What::Page { times[0] / times[1] } else { 1.0 };
-                assert!(after / before > 0.95 * least, "{ends}: {name} on {path:?}: {after}, not {before}");
+                assert!(after / before > 0.95 * least, "{cc}: {name} on {path:?}: {after}, not {before}");
             }
         }
     }
@@ -131,11 +126,10 @@ proptest! {
         traffic in any_application(Rate::from_mbps(20)),
         cc in prop::sample::select(vec!["reno", "cubic", "bbr3", "lola", "quinn:cubic"]),
         (mbit, rtt_ms, packets) in (1u64..30, 1u64..120, 5u64..200),
-        (lossy, own) in any::<(bool, bool)>(),
+        lossy in any::<bool>(),
     ) {
         let path = Path { mbit, rtt_ms, packets, loss: if lossy { 0.02 } else { 0.0 }, seconds: 3 };
-        let ends = if own { "knee" } else { "quinn" };
-        let spec = path.spec(cc, ends, &traffic);
+        let spec = path.spec(cc, "quic", &traffic);
         let ((first, first_rows), (second, second_rows)) = (run(&spec), run(&spec));
         prop_assert_eq!(format!("{:?}", first), format!("{:?}", second));
         prop_assert_eq!(format!("{:?}", first_rows.completions), format!("{:?}", second_rows.completions));
@@ -155,19 +149,17 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
     let calls = json!({"kind": "udp", "packet": 200, "interval": 20 * MS});
     let media = json!({"kind": "rtc", "controller": "scream"});
     for traffic in [calls, media] {
-        let [udp, quinn, own] = ["tcp", "quinn", "knee"].map(|ends| path.run(ends, &traffic).0);
+        let [udp, quic] = ["tcp", "quic"].map(|transport| path.run("cubic", transport, &traffic).0);
         let of = |output: &Output| {
             let flow = &output.flows[0];
             let datagrams = flow.datagrams.clone().unwrap();
             (flow.goodput_mbps, datagrams.sent, datagrams.received, datagrams.lost, datagrams.owd_mean_ms)
         };
         let (udp_mbps, _, _, _, udp_owd) = of(&udp);
-        for quic in [quinn, own] {
-            let (mbps, sent, received, lost, owd) = of(&quic);
-            assert!((mbps / udp_mbps - 1.0).abs() < 0.02, "{mbps}, not {udp_mbps}");
-            assert_eq!((sent, 0), (received, lost));
-            assert!((owd.unwrap() / udp_owd.unwrap() - 1.0).abs() < 0.05, "{owd:?}, not {udp_owd:?}");
-        }
+        let (mbps, sent, received, lost, owd) = of(&quic);
+        assert!((mbps / udp_mbps - 1.0).abs() < 0.02, "{mbps}, not {udp_mbps}");
+        assert_eq!((sent, 0), (received, lost));
+        assert!((owd.unwrap() / udp_owd.unwrap() - 1.0).abs() < 0.05, "{owd:?}, not {udp_owd:?}");
     }
 }
 
@@ -178,16 +170,14 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
 fn datagrams_that_wait_in_the_sender_are_not_lost() {
     let path = Path { mbit: 2, rtt_ms: 40, packets: 17, loss: 0.0, seconds: 15 };
     let traffic = json!({"kind": "udp", "packet": 1200, "interval": 3_200_000});
-    for (cc, ends) in [("quinn:cubic", "quinn"), ("cubic", "quinn"), ("cubic", "knee")] {
-        let mut spec = path.spec(cc, ends, &traffic);
-        spec["duration"] = json!(15 * S);
-        let (output, rows) = run(&spec);
-        laws::check(&spec, &output, &rows).unwrap();
-        let flow = &output.flows[0];
-        let datagrams = flow.datagrams.clone().unwrap();
-        assert!((1.85..1.92).contains(&flow.goodput_mbps), "{cc}, {ends}: {} Mbit/s", flow.goodput_mbps);
-        assert!((2700.0..3000.0).contains(&datagrams.owd_max_ms.unwrap()), "{cc}, {ends}: {datagrams:?}");
-    }
+    let mut spec = path.spec("cubic", "quic", &traffic);
+    spec["duration"] = json!(15 * S);
+    let (output, rows) = run(&spec);
+    laws::check(&spec, &output, &rows).unwrap();
+    let flow = &output.flows[0];
+    let datagrams = flow.datagrams.clone().unwrap();
+    assert!((1.85..1.92).contains(&flow.goodput_mbps), "{} Mbit/s", flow.goodput_mbps);
+    assert!((2700.0..3000.0).contains(&datagrams.owd_max_ms.unwrap()), "{datagrams:?}");
 }
 
 proptest! {
@@ -199,13 +189,12 @@ proptest! {
     fn each_datagram_over_quic_arrives_or_is_lost(
         (mbit, rtt_ms, packets) in (1u64..20, 1u64..200, 5u64..200),
         (packet, kbit) in (32u64..1442, 100u64..8_000),
-        cc in prop::sample::select(vec!["reno", "bbr3", "quinn:cubic"]),
-        ends in prop::sample::select(vec!["quinn", "knee"]),
+        cc in prop::sample::select(vec!["reno", "bbr3"]),
         lossy in any::<bool>(),
     ) {
         let path = Path { mbit, rtt_ms, packets, loss: if lossy { 0.02 } else { 0.0 }, seconds: 1 };
         let interval = packet * 8 * S / (kbit * 1000);
-        let mut spec = path.spec(cc, ends, &json!({"kind": "udp", "packet": packet, "interval": interval}));
+        let mut spec = path.spec(cc, "quic", &json!({"kind": "udp", "packet": packet, "interval": interval}));
         spec["duration"] = json!(12 * S);
         let (output, rows) = run(&spec);
         laws::check(&spec, &output, &rows).unwrap();
@@ -220,8 +209,8 @@ proptest! {
     }
 }
 
-/// Frames of media overflow a queue of 25 packets, 30 times a second. quinn took such losses for a path with a smaller
-/// MTU, and refused every datagram from then on.
+/// Frames of media overflow a queue of 25 packets, 30 times a second. quinn once took such losses for a path with a
+/// smaller MTU, and refused every datagram from then on.
 #[test]
 fn datagrams_go_on_where_bursts_are_lost() {
     let path = Path { mbit: 20, rtt_ms: 40, packets: 25, loss: 0.0, seconds: 5 };
@@ -231,14 +220,12 @@ fn datagrams_go_on_where_bursts_are_lost() {
         let traffic = json!({
             "kind": "udp", "packet": packet, "interval": interval, "on": 3_333_333, "off": 30 * MS, "constant": true
         });
-        for (cc, ends) in
-            [("cubic", "quinn"), ("bbr3", "quinn"), ("quinn:bbr", "quinn"), ("cubic", "knee"), ("bbr3", "knee")]
-        {
-            let spec = path.spec(cc, ends, &traffic);
+        for cc in ["cubic", "bbr3"] {
+            let spec = path.spec(cc, "quic", &traffic);
             let (output, rows) = run(&spec);
             laws::check(&spec, &output, &rows).unwrap();
             let datagrams = output.flows[0].datagrams.clone().unwrap();
-            assert!(3 * datagrams.received > datagrams.sent, "{cc}, {ends}, {packet} bytes: {datagrams:?}");
+            assert!(3 * datagrams.received > datagrams.sent, "{cc}, {packet} bytes: {datagrams:?}");
         }
     }
 }

@@ -345,7 +345,7 @@ fn connections_are_groups_of_their_flow() {
 #[test]
 fn an_application_over_quic_is_logged_by_its_stack() {
     for (cc, traffic) in [
-        ("bbr3", json!({"kind": "app_limited", "rate": 2_000_000})),
+        ("quinn:cubic", json!({"kind": "app_limited", "rate": 2_000_000})),
         ("quinn:bbr", json!({"kind": "bursts", "period": 500 * MS, "burst": 30_000})),
     ] {
         let mut limited = flow(cc, 30 * MS, 0, 2 * S);
@@ -364,8 +364,7 @@ fn datagrams_over_quic_are_logged_as_such() {
     let mut flow = flow("cubic", 30 * MS, 0, S);
     let traffic = json!({"kind": "udp", "packet": 500, "interval": 10 * MS});
     (flow["transport"], flow["traffic"]) = (json!("quic"), traffic);
-    let mut spec = spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[flow]);
-    spec["quic"] = json!({"endpoints": "knee"});
+    let spec = spec(S, &[link(10_000_000, &json!({"packets": 50}))], &[flow]);
     let logged = Logged::run(&spec);
     let sent = logged.records[0].iter().filter(|record| record["name"] == "transport:packet_sent");
     let frames: Vec<_> = sent.map(|record| record["data"]["frames"][0].clone()).collect();

@@ -266,9 +266,9 @@ fn an_own_algorithm_an_outside_queue_and_a_spool_are_not_copied() {
     assert!(spooled.copied().is_none());
     let mut quic = spec.clone();
     quic["flows"][0]["transport"] = json!("quic");
-    assert!(!cfg!(feature = "quic") || simulation(&quic).copied().is_none());
-    quic["quic"] = json!({"endpoints": "knee"});
     assert!(simulation(&quic).copied().is_some());
+    quic["flows"][0]["cc"] = json!("quinn:cubic");
+    assert!(!cfg!(feature = "quic") || simulation(&quic).copied().is_none());
     let make = knee_sim::OwnMake::Algorithm(std::sync::Arc::new(|_, _, _| Box::new(NotCopied)));
     let own = knee_sim::Own { name: "mine".into(), entry: knee_cc::find("reno").unwrap(), make };
     let queue = |outside| {

@@ -242,7 +242,7 @@ impl QuicFlow {
                 tls: self.tls,
                 pacing_credit: PACING_CREDIT,
                 log,
-                ..quic_settings(&self.endpoints, false)
+                ..quic_settings(&self.endpoints)
             };
             let log = self.account.log.clone();
             let sender = Peer::connect(&*self.stack, self.bytes, &settings(0, log), now);

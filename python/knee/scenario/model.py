@@ -345,14 +345,11 @@ class Tcp(Table):
 
 
 class Quic(Table):
-    """Settings of the QUIC endpoints, the same for all flows; the defaults are quinn's, but for the windows.
+    """Settings of the QUIC endpoints, the same for all flows.
 
     A preset's values are in place of the defaults of keys that are not given; those are not written.
     """
 
-    endpoints: Literal["quinn", "knee"] = Field(
-        "quinn", description='what is at the ends of flows under knee\'s algorithms: "quinn" or "knee"'
-    )
     preset: Literal["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"] | None = Field(
         None, description='the stack whose defaults hold, such as "quinn"; default: RFC 9002\'s'
     )

@@ -215,7 +215,7 @@ _ALWAYS_ASKED = 25_000_000
 #: those that mean nothing to streams.
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
-#: Keys of [quic] that knee's own endpoints alone have.
+#: Keys of [quic] that the simulator's endpoints alone have, and not those of QUIC stacks.
 _OF_OWN = (
     "preset",
     "certificate",
@@ -254,11 +254,12 @@ def _check_endpoints(scenario: Scenario) -> None:
             raise Refused("no QUIC flow sends datagrams", "leave it out", key=f"quic.{key}")
     own = [has_own_endpoints(scenario, flow) for flow in quic]
     if quic and all(own) and "initial_mtu" in given:
-        raise Refused("packets of knee's endpoints have max_mtu from the start", "leave it out", key="quic.initial_mtu")
+        found = "no flow has a QUIC stack's endpoints, and packets of the simulator's have max_mtu from the start"
+        raise Refused(found, "leave it out", key="quic.initial_mtu")
     of_own = next((key for key in given if key in _OF_OWN), None)
     if quic and not any(own) and of_own is not None:
-        found = "no flow has knee's own endpoints, which alone have it"
-        raise Refused(found, 'expected endpoints = "knee", or no such key', key=f"quic.{of_own}")
+        found = "all QUIC flows have the endpoints of a QUIC stack, which have no such setting"
+        raise Refused(found, "leave it out", key=f"quic.{of_own}")
     if any(own):
         _check_own_endpoints(scenario)
     for i, flow in enumerate(scenario.flows):
@@ -272,13 +273,13 @@ def _check_endpoints(scenario: Scenario) -> None:
 
 
 def has_own_endpoints(scenario: Scenario, flow: Flow) -> bool:
-    """Whether knee's own endpoints of QUIC are those of a flow."""
-    own = flow.transport == "quic" and scenario.quic.endpoints == "knee"
-    return own and flow.cc not in registry.quic_controllers()
+    """Whether a flow over QUIC has the simulator's endpoints, and not those of a QUIC stack."""
+    is_simulated = flow.transport == "quic" and scenario.run.ground != "host"
+    return is_simulated and flow.cc not in registry.quic_controllers()
 
 
 def _check_own_endpoints(scenario: Scenario) -> None:
-    """Refuses settings that knee's own endpoints do not have."""
+    """Refuses settings that the simulator's endpoints do not have."""
     quic = scenario.quic
     for key, most, said in (
         ("max_ack_delay", 524_000_000, format_time),
@@ -288,8 +289,8 @@ def _check_own_endpoints(scenario: Scenario) -> None:
     ):
         value = getattr(quic, key)
         if value is not None and value > most:
-            found = f"{said(value)} is more than knee's endpoints have"
-            raise Refused(found, f'expected at most {said(most)}, or endpoints = "quinn"', key=f"quic.{key}")
+            found = f"{said(value)} is more than the simulator's endpoints have"
+            raise Refused(found, f"expected at most {said(most)}", key=f"quic.{key}")
     for key in ("receive_window", "stream_receive_window"):
         value = getattr(quic, key)
         if value is not None and value < quic.max_mtu:
@@ -300,21 +301,18 @@ def _check_own_endpoints(scenario: Scenario) -> None:
 def _check_quic(scenario: Scenario, flow: Flow, key: str) -> None:
     """Refuses what means nothing to a QUIC flow."""
     own = has_own_endpoints(scenario, flow)
-    if own and flow.tls:
-        raise Refused(
-            "knee's own endpoints of QUIC do not encrypt",
-            'expected endpoints = "quinn" in [quic], or no such key',
-            key=f"{key}.tls",
-        )
     entry = registry.flow_controls()[flow.cc]
     classic = entry.needs["ecn"] == "classic"
     if not classic and not own:
         found = f"{flow.cc} counts CE marks one by one, and the QUIC stack reports only that there were some"
-        accepted = 'expected endpoints = "knee" in [quic], transport = "tcp", or another congestion control'
+        accepted = 'expected ground "sim", transport = "tcp", or another congestion control'
         raise Refused(found, accepted, key=f"{key}.cc")
     if isinstance(flow.ecn, str) and classic:
         found = "QUIC has feedback of its own, and sends ECT(0)"
         raise Refused(found, "expected true or false", key=f"{key}.ecn")
+    if flow.cc in registry.quic_controllers() and flow.traffic is not None and sends_datagrams(flow.traffic):
+        found = f"{flow.cc} runs in a QUIC stack, which carries streams here, and {flow.traffic.kind} sends datagrams"
+        raise Refused(found, "expected a congestion control of knee list cc, or other traffic", key=f"{key}.cc")
     if flow.cc.startswith("noq:") and flow.traffic is not None and flow.traffic.kind in ("transfers", "bursts"):
         found = (
             f"noq does not tell when a message is acknowledged, as which one of {flow.traffic.kind} counts as complete"

@@ -46,9 +46,9 @@ pub enum SpecError {
         /// Why not.
         error: String,
     },
-    /// A flow that knee's own QUIC endpoints do not carry.
-    #[error("flow `{0}`: knee's own QUIC endpoints {1}")]
-    Endpoints(String, &'static str),
+    /// A flow of datagrams under the controller of a QUIC stack.
+    #[error("flow `{0}`: a QUIC stack carries streams, and the flow sends datagrams")]
+    StackDatagrams(String),
     /// No such algorithm.
     #[error("flow `{flow}`: no congestion control `{name}`")]
     UnknownCc {
@@ -103,9 +103,6 @@ pub enum SpecError {
     /// Propagation delays longer than the base RTT.
     #[error("flow `{0}`: the links of its path delay longer than its base RTT")]
     Delay(String),
-    /// A flow over QUIC in a build without it.
-    #[error("flow `{0}` goes over QUIC, which this build leaves out: the feature `quic` puts it in")]
-    NoQuic(String),
     /// A receiver that cannot be.
     #[error("flow `{flow}`: its receiver is `{name}`: {fault}")]
     Receiver {

@@ -1,7 +1,7 @@
 //! From a specification to a model at rest.
 
 use super::apps::Apps;
-use super::hosts::carried::{CarriedFlow, Carrier};
+use super::hosts::carried::CarriedFlow;
 use super::hosts::datagrams::DatagramFlow;
 use super::hosts::endpoint::{self, QuicEnds};
 use super::hosts::quic::{self, QuicFlow};
@@ -17,7 +17,7 @@ use knee_net::SpecError;
 use knee_net::network::{Network, OwnQueue, params};
 use knee_net::observe::Histogram;
 use knee_net::recorder::Recorder;
-use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, QuicEndpoints, Spec, Transport};
+use knee_net::spec::{EcnSpec, FlowSpec, ParamsSpec, Spec, Transport};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::ends::TcpEnds;
 use knee_tcp::receiver::{self, Misbehaviour, Receiver};
@@ -98,6 +98,7 @@ impl Model {
             window_growth,
         };
         let (flows, end) = (spec.flows.len(), Time::from_nanos(spec.duration));
+        let quic_ends = endpoint::config(&spec.quic);
         let mut model = Self {
             network: Network::with_own(spec, queues)?,
             hosts: Hosts::new(Settings {
@@ -105,7 +106,7 @@ impl Model {
                 sender_config,
                 receiver_config,
                 quic: spec.quic,
-                quic_ends: endpoint::config(&spec.quic)?,
+                quic_ends: quic_ends.clone().unwrap_or_default(),
                 trace_rtt: spec.tcp.trace_rtt,
                 flow_seeds: spec.flows.iter().map(|flow| flow.seed(spec.seed)).collect(),
                 logs: Vec::new(),
@@ -121,7 +122,6 @@ impl Model {
         let mut before: Option<&FlowSpec> = None;
         for flow in &spec.flows {
             let how = misbehaviour(flow, spec)?;
-            check_transport(flow, cfg!(feature = "quic") || spec.quic.endpoints == QuicEndpoints::Knee)?;
             if flow.sends_datagrams() && flow.transport != Transport::Quic {
                 model.add_datagrams(flow, spec);
                 continue;
@@ -130,6 +130,10 @@ impl Model {
                 model.hosts.settings.algorithms.push(algorithm(flow, own)?);
             }
             before = Some(flow);
+            if flow.transport == Transport::Quic && model.hosts.settings.algorithms.last().is_some_and(endpoint::serve)
+            {
+                quic_ends.as_ref().map_err(Clone::clone)?;
+            }
             model.add_flow(flow, how, spec)?;
         }
         Ok(model)
@@ -141,7 +145,6 @@ impl Model {
         let (i, algorithm) = (self.hosts.len() as usize, settings.algorithms.len() - 1);
         let needs = settings.algorithms[algorithm].needs();
         let ecn = ecn(flow.ecn, needs.ecn);
-        let own_quic = endpoint::serves(flow, &settings.algorithms[algorithm], &spec.quic)?;
         let ends = match flow.transport {
             _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
             Transport::Quic => {
@@ -150,16 +153,18 @@ impl Model {
                     Time::from_nanos(flow.start),
                 );
                 let config = &settings.quic_ends;
-                let stack = || QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
-                match (flow.sends_datagrams(), own_quic) {
-                    (false, true) => Ends::Quic(Box::new(QuicEnds::new(&init, config, start))),
-                    (false, false) => Ends::Udp(Box::new(UdpFlow::Quic(stack()))),
-                    (true, _) => {
-                        let own = || Box::new(QuicEnds::connection(&init, End::Sender, config, start));
-                        let carrier = if own_quic { Carrier::Own(own(), *config) } else { Carrier::Stack(stack()) };
+                match (endpoint::serve(&settings.algorithms[algorithm]), flow.sends_datagrams()) {
+                    (true, false) => Ends::Quic(Box::new(QuicEnds::new(&init, config, start))),
+                    (true, true) => {
+                        let connection = QuicEnds::connection(&init, End::Sender, config, start);
                         let datagrams = self.datagrams(flow, i, ecn.codepoint, spec);
-                        Ends::Udp(Box::new(UdpFlow::Carried(CarriedFlow::new(datagrams, carrier))))
+                        Ends::Udp(Box::new(UdpFlow::Carried(CarriedFlow::new(datagrams, connection, *config))))
                     }
+                    (false, false) => {
+                        let stack = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);
+                        Ends::Udp(Box::new(UdpFlow::Quic(stack)))
+                    }
+                    (false, true) => return Err(SpecError::StackDatagrams(flow.label.clone())),
                 }
             }
             Transport::Tcp => {
@@ -236,11 +241,6 @@ fn receiver(name: &str, flow: &FlowSpec, spec: &Spec) -> Result<&'static receive
     Ok(entry)
 }
 
-/// Refuses a flow over QUIC where no endpoints are there for it.
-fn check_transport(flow: &FlowSpec, has_quic: bool) -> Result<(), SpecError> {
-    if flow.transport == Transport::Quic && !has_quic { Err(SpecError::NoQuic(flow.label.clone())) } else { Ok(()) }
-}
-
 /// The algorithm a flow asks for.
 ///
 /// # Errors
@@ -272,23 +272,4 @@ fn plan(raw: &RawValue, flow: &FlowSpec) -> Result<Plan, SpecError> {
     let plan: Plan = serde_json::from_str(raw.get()).map_err(|error| fault(error.to_string()))?;
     plan.check().map_err(|error| fault(error.to_string()))?;
     Ok(plan)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flow_over_quic_is_refused_by_name_where_quic_is_left_out() {
-        let flow = |transport: &str| -> FlowSpec {
-            let text = format!(
-                r#"{{"label": "mine", "cc": "reno", "rtt": 1, "start": 0, "stop": 1, "path": [0], "transport": "{transport}"}}"#
-            );
-            serde_json::from_str(&text).unwrap()
-        };
-        assert_eq!(check_transport(&flow("tcp"), false), Ok(()));
-        assert_eq!(check_transport(&flow("quic"), true), Ok(()));
-        let refused = check_transport(&flow("quic"), false).unwrap_err().to_string();
-        assert_eq!(refused, "flow `mine` goes over QUIC, which this build leaves out: the feature `quic` puts it in");
-    }
 }

@@ -242,7 +242,7 @@ pub fn network(bytes: &[u8]) -> Value {
 
 /// Settings of knee's endpoints of QUIC.
 fn quic(source: &mut Source) -> Value {
-    let mut quic = json!({"endpoints": "knee"});
+    let mut quic = json!({});
     if source.chance(128) {
         quic[source.one_of(&["zero_rtt", "retry"])] = json!(true);
     }

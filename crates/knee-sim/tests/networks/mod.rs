@@ -129,7 +129,7 @@ pub fn any_works() -> impl Strategy<Value = Works> {
     prop_oneof![wire, any.prop_map(|(model, loss, delay)| Works { model, loss, delay })]
 }
 
-/// The same networks; in half of them some flows go over QUIC, knee's own.
+/// The same networks; in half of them some flows go over QUIC.
 pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     let acks = (prop_oneof![Just(25 * MS), MS..100 * MS], 0u64..12);
     let presets = ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"];
@@ -142,7 +142,7 @@ pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value 
                 }
             }
             spec["quic"] = json!({
-                "endpoints": "knee", "zero_rtt": starts.0 == 0, "retry": starts.0 == 1, "idle_timeout": starts.1,
+                "zero_rtt": starts.0 == 0, "retry": starts.0 == 1, "idle_timeout": starts.1,
             });
             match starts.2 {
                 Some(preset) => spec["quic"]["preset"] = json!(preset),

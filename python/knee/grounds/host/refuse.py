@@ -12,7 +12,7 @@ from knee.kernel.bpf import build
 from knee.own import Named, kernel_name, policy_of
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
-from knee.scenario.spec import has_own_endpoints, spec
+from knee.scenario.spec import spec
 from knee.system.missing import AS_ROOT
 
 #: The algorithms of this kernel, including those loaded as BPF.
@@ -59,9 +59,6 @@ def check(scenario: Scenario, where: str | None = None) -> None:
                 found = f"{end.queue} is a Python class, and the switch has queues of the registry"
                 raise Refused(found, "expected a queue discipline of knee list queues", key=f"{key}.queue")
         for i, flow in enumerate(scenario.flows):
-            if has_own_endpoints(scenario, flow):
-                found = f"knee's own endpoints, those of flows[{i}], are in the simulator alone"
-                raise Refused(found, 'expected "quinn", or the ground sim', key="quic.endpoints")
             with under(f"flows[{i}]"):
                 _flow(flow)
         if scenario.tcp.receive_window is not None and any(flow.traffic is not None for flow in scenario.flows):

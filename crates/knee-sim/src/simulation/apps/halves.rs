@@ -1,7 +1,7 @@
 //! The paths that carry connections: taken as one opens, given back once nothing of it is in the network.
 
 use super::{Action, Apps, Around, Connection, Half};
-use crate::simulation::hosts::endpoint::{QuicEnds, are_own};
+use crate::simulation::hosts::endpoint::{self, QuicEnds};
 use crate::simulation::hosts::quic::{QuicFlow, QuicTraffic};
 use crate::simulation::hosts::udp::UdpFlow;
 use crate::simulation::hosts::{At, End, Ends, HalfView, Hosts, Outbox, PathRecord, Progress};
@@ -41,7 +41,7 @@ impl Apps {
             Ends::Tcp(Box::new(TcpEnds { receiver: Receiver::new(ecn), sender }))
         };
         let ends = quic.map_or_else(tcp, |traffic| {
-            if are_own(algorithm_of, &traffic.endpoints) {
+            if endpoint::serve(algorithm_of) {
                 let init = knee_quic::SenderInit { needs: algorithm_of.needs(), ecn: ecn.is_on(), bytes: None };
                 let config = &hosts.settings.quic_ends;
                 return Ends::Quic(Box::new(QuicEnds::connection(&init, traffic.client, config, now)));

@@ -43,7 +43,7 @@ impl Ends {
             Self::Quic(quic) => Self::Quic(quic.clone()),
             Self::Udp(flow) => match &**flow {
                 UdpFlow::Datagrams(flow) => Self::Udp(Box::new(UdpFlow::Datagrams(flow.clone()))),
-                UdpFlow::Carried(flow) => Self::Udp(Box::new(UdpFlow::Carried(flow.copied()?))),
+                UdpFlow::Carried(flow) => Self::Udp(Box::new(UdpFlow::Carried(flow.clone()))),
                 UdpFlow::Quic(_) => return None,
             },
             Self::Application => Self::Application,

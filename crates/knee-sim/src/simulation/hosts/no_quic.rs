@@ -1,13 +1,10 @@
-//! QUIC in a build that leaves it out: the types of `quic.rs`, without values. Flows over QUIC are refused before
-//! anybody asks for one (`check_transport`).
+//! QUIC stacks in a build that leaves them out: the types of `quic.rs`, without values. No name finds a controller of
+//! theirs.
 
 use super::{Algorithm, At, End, EndFigures, HostPair, Outbox, Progress};
 use knee_cc::Entry;
 use knee_core::{Packet, Received, Time};
 use knee_net::spec::{FlowSpec, QuicSpec, Spec};
-
-/// Content of a datagram.
-pub(super) type Bytes = Vec<u8>;
 
 /// Makes controllers of a stack's interface: nothing does.
 #[derive(Clone)]
@@ -42,11 +39,11 @@ impl QuicFlow {
         _: u64,
         _: Time,
     ) -> Self {
-        unreachable!("this build leaves QUIC out")
+        unreachable!("this build leaves QUIC stacks out")
     }
 
     pub(in crate::simulation) fn of(_: &Algorithm, _: &FlowSpec, _: usize, _: bool, _: &Spec) -> Self {
-        unreachable!("this build leaves QUIC out")
+        unreachable!("this build leaves QUIC stacks out")
     }
 
     pub(in crate::simulation) fn progress(&self) -> Option<Progress> {
@@ -80,26 +77,6 @@ impl QuicFlow {
     pub(super) fn on_drop(&mut self, _: &Packet) {
         match self.0 {}
     }
-
-    pub(super) fn is_connected(&self) -> bool {
-        match self.0 {}
-    }
-
-    pub(super) fn send_datagram(&mut self, _: u64, _: Vec<u8>) {
-        match self.0 {}
-    }
-
-    pub(super) fn send_report(&mut self, _: Vec<u8>) {
-        match self.0 {}
-    }
-
-    pub(super) fn take_datagrams(&mut self, _: End) -> Vec<Bytes> {
-        match self.0 {}
-    }
-
-    pub(super) fn take_missing(&mut self) -> Vec<u64> {
-        match self.0 {}
-    }
 }
 
 impl HostPair<'_, QuicFlow> {
@@ -120,10 +97,6 @@ impl HostPair<'_, QuicFlow> {
     }
 
     pub(super) fn on_timer(&mut self, _: End, _: At<'_>, _: &mut impl Outbox) {
-        match self.ends.0 {}
-    }
-
-    pub(super) fn transmit(&mut self, _: End, _: At<'_>, _: &mut impl Outbox) {
         match self.ends.0 {}
     }
 }

@@ -12,7 +12,7 @@ use super::{Algorithm, At, End, EndFigures, HostPair, Outbox, Progress};
 use crate::simulation::build::{OwnMake, algorithm, ecn};
 use crate::stacks;
 use knee_cc::{CaState, Control, Entry};
-use knee_core::convert::{index, index_u16, index_u32};
+use knee_core::convert::{index_u16, index_u32};
 use knee_core::{Packet, Payload, Received, Rng, Time};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
@@ -20,13 +20,11 @@ use knee_net::spec::{FlowSpec, QuicSpec, Spec};
 use knee_quinn::proto::EcnCodepoint;
 use knee_quinn::proto::congestion::ControllerFactory;
 use knee_quinn::stack::StackControl;
-use knee_quinn::{AckFrequency, Datagram, Held, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
+use knee_quinn::{AckFrequency, Datagram, LEAST_MTU, Peer, Quinn, Settings, Stack, Watch};
 use knee_tcp::ecn::Ecn;
 use knee_tcp::sender::Counters;
 use slab::Slab;
 use std::sync::Arc;
-
-pub(super) use knee_quinn::Bytes;
 
 /// Makes the factory of a flow's controllers from the flow's index.
 pub type MakeFactory = Arc<dyn Fn(usize) -> Arc<dyn ControllerFactory + Send + Sync> + Send + Sync>;
@@ -46,9 +44,6 @@ pub(in crate::simulation) struct QuicFlow {
     ends: Option<Box<(Peer, Peer)>>,
     /// Contents of its packets in the network.
     packets: Slab<InFlight>,
-    /// The datagrams of an application that the sender's stack holds, and those that it gave up.
-    held: Held,
-    given_up: Vec<u64>,
     /// When a datagram last came to the end to which data goes.
     came_at: Time,
     /// Datagrams that left the sender, and their bytes as IP packets.
@@ -66,8 +61,6 @@ struct InFlight {
     datagram: Datagram,
     /// For how long the end had held back an ACK that may be in there.
     ack_delay: Time,
-    /// Numbers of the application's datagrams in there.
-    carried: Vec<u64>,
 }
 
 /// Specification of a QUIC flow.
@@ -86,8 +79,6 @@ struct QuicConfig {
 enum Carries {
     /// One stream of this size in bytes; `None`: without end.
     Stream(Option<u64>),
-    /// Datagrams of an application.
-    Datagrams,
     /// Messages of an application at this end, and the answers. The end that gets the data sends under the congestion
     /// control of this stack.
     Messages(End, Arc<dyn Stack>),
@@ -129,8 +120,6 @@ impl QuicFlow {
             config,
             ends: None,
             packets: Slab::new(),
-            held: Held::default(),
-            given_up: Vec::new(),
             came_at: Time::ZERO,
             sent: 0,
             sent_bytes: 0,
@@ -142,7 +131,7 @@ impl QuicFlow {
     /// The end of the application, if there is one.
     const fn client(&self) -> End {
         match self.config.carries {
-            Carries::Stream(_) | Carries::Datagrams => End::Sender,
+            Carries::Stream(_) => End::Sender,
             Carries::Messages(client, _) => client,
         }
     }
@@ -159,37 +148,6 @@ impl QuicFlow {
         })
     }
 
-    /// The sender sends the application's datagram of this number, or its stack gives it up at once.
-    pub(super) fn send_datagram(&mut self, number: u64, data: Vec<u8>) {
-        let data = self.held.hold(number, data);
-        if let Some(peer) = self.peer(End::Sender) {
-            peer.send_datagram(data);
-        }
-    }
-
-    /// The receiver sends a report.
-    pub(super) fn send_report(&mut self, data: Vec<u8>) {
-        if let Some(peer) = self.peer(End::Receiver) {
-            peer.send_datagram(data.into());
-        }
-    }
-
-    /// The application's datagrams that will not arrive, since the last call: numbers.
-    pub(super) fn take_missing(&mut self) -> Vec<u64> {
-        self.given_up.append(&mut self.held.take_gone());
-        std::mem::take(&mut self.given_up)
-    }
-
-    /// The datagrams that came to an end since the last call.
-    pub(super) fn take_datagrams(&mut self, end: End) -> Vec<Bytes> {
-        self.peer(end).map(Peer::take_datagrams).unwrap_or_default()
-    }
-
-    /// Returns true if the sender's handshake is over.
-    pub(super) fn is_connected(&self) -> bool {
-        self.ends.as_ref().is_some_and(|ends| ends.0.connected())
-    }
-
     /// The connection is over: nothing happens any more.
     pub(in crate::simulation) fn close(&mut self) {
         self.ends = None;
@@ -198,8 +156,8 @@ impl QuicFlow {
     /// Flow `i` of `spec` under an algorithm, before it begins.
     pub(in crate::simulation) fn of(algorithm: &Algorithm, flow: &FlowSpec, i: usize, ecn: bool, spec: &Spec) -> Self {
         let seed = quic_seed(spec, i);
-        let carries = if flow.sends_datagrams() { Carries::Datagrams } else { Carries::Stream(flow.bytes) };
-        let config = QuicConfig { carries, ecn, tls: flow.tls, seed, endpoints: spec.quic };
+        let config =
+            QuicConfig { carries: Carries::Stream(flow.bytes), ecn, tls: flow.tls, seed, endpoints: spec.quic };
         Self::new(|watch| algorithm.stack(i, seed, watch), config, Time::from_nanos(flow.start))
     }
 
@@ -215,8 +173,7 @@ impl QuicFlow {
 
     /// A packet with a datagram was dropped.
     pub(super) fn on_drop(&mut self, packet: &Packet) {
-        let InFlight { mut carried, .. } = self.packets.remove(packet.payload.key() as usize);
-        self.given_up.append(&mut carried);
+        self.packets.remove(packet.payload.key() as usize);
     }
 
     /// The controller's window, threshold and phase; none before its first packet.
@@ -247,16 +204,14 @@ impl QuicFlow {
 
     /// The next packet that an end may send now.
     fn transmit(&mut self, i: u32, end: End, now: Time) -> Option<Packet> {
-        self.given_up.append(&mut self.held.take_gone());
         let datagram = self.peer(end)?.transmit(now)?;
-        let carried = self.held.take_gone();
         let ect = if self.config.ecn { ect(datagram.ecn) } else { 0 };
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
         // No more is subtracted from an RTT sample (RFC 9002, 5.3).
         let ack_delay = (now - self.came_at).min(Time::from_nanos(self.config.endpoints.stacks_ack_delay()));
-        let content = InFlight { datagram: Datagram { ecn, ..datagram }, ack_delay, carried };
+        let content = InFlight { datagram: Datagram { ecn, ..datagram }, ack_delay };
         let payload = Payload::Stored(index_u32(self.packets.insert(content)));
         Some(Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
     }
@@ -325,15 +280,12 @@ impl HostPair<'_, QuicFlow> {
             answers: matches!(carries, Carries::Messages(End::Receiver, _)),
             tls: *tls,
             log,
-            ..quic_settings(endpoints, matches!(carries, Carries::Datagrams))
+            ..quic_settings(endpoints)
         };
         let (sends, takes) = (settings(0, log), settings(1, None));
         flow.ends = Some(Box::new(match carries {
             Carries::Stream(bytes) => {
                 (Peer::connect(&*flow.stack, *bytes, &sends, at.now), Peer::receiver(&*flow.stack, &takes))
-            }
-            Carries::Datagrams => {
-                (Peer::connect(&*flow.stack, Some(0), &sends, at.now), Peer::receiver(&*flow.stack, &takes))
             }
             Carries::Messages(End::Sender, _) => {
                 (Peer::client(&*flow.stack, &sends, at.now), Peer::server(&*flow.stack, &takes))
@@ -364,9 +316,7 @@ impl HostPair<'_, QuicFlow> {
     /// A packet with a datagram has arrived at its end now.
     pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
-        let InFlight { mut datagram, ack_delay, mut carried } = flow.packets.remove(packet.payload.key() as usize);
-        // Unless the receiver's stack hands them on, which is known before anybody asks.
-        flow.given_up.append(&mut carried);
+        let InFlight { mut datagram, ack_delay } = flow.packets.remove(packet.payload.key() as usize);
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
@@ -394,7 +344,7 @@ impl HostPair<'_, QuicFlow> {
     }
 
     /// Sends what an end may send: it has begun, a datagram has come to it, or its timer has fired.
-    pub(super) fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
         let (i, flow) = (self.i, &mut *self.ends);
         match end {
             End::Sender => {
@@ -461,19 +411,16 @@ pub fn quic_setup(spec: &Spec, i: usize, watch: Arc<Watch>) -> Result<QuicSetup,
     Ok(QuicSetup { entry: algorithm.entry, stack: algorithm.stack(i, seed, watch), seed, ecn })
 }
 
-/// The settings of a connection's ends as `spec` has them. Packets that carry an application's datagrams are of full
-/// size from the start: it would have to know the path.
-pub fn quic_settings(spec: &QuicSpec, datagrams: bool) -> Settings {
-    let least = if datagrams { spec.stacks_mtu() } else { LEAST_MTU };
+/// The settings of a connection's ends as `spec` has them.
+pub fn quic_settings(spec: &QuicSpec) -> Settings {
     Settings {
         receive_window: spec.receive_window.unwrap_or(NO_LIMIT),
         stream_receive_window: spec.stream_receive_window.unwrap_or(NO_LIMIT),
-        mtu: [least, spec.initial_mtu.max(least), spec.stacks_mtu()],
+        mtu: [LEAST_MTU, spec.initial_mtu, spec.stacks_mtu()],
         acks: AckFrequency {
             max_delay: Time::from_nanos(spec.stacks_ack_delay()),
             threshold: spec.stacks_ack_threshold(),
         },
-        datagram_buffer: index(spec.datagram_buffer),
         ..Settings::default()
     }
 }

@@ -12,7 +12,7 @@ pub(in crate::simulation) enum UdpFlow {
     Quic(QuicFlow),
     /// Datagrams of an application.
     Datagrams(DatagramFlow),
-    /// A flow over QUIC.
+    /// Datagrams of an application in those of a connection of knee's own QUIC.
     Carried(CarriedFlow),
 }
 
@@ -30,7 +30,7 @@ macro_rules! either {
 impl UdpFlow {
     /// True if packets are those of knee's own QUIC.
     pub(super) const fn is_own_quic(&self) -> bool {
-        matches!(self, Self::Carried(flow) if flow.is_own())
+        matches!(self, Self::Carried(_))
     }
 
     /// Packets that left the sender.

@@ -1,4 +1,4 @@
-"""CUBIC, Reno and BBR of knee and of quinn, over the same QUIC stack, on ten networks."""
+"""CUBIC, Reno and BBR: knee's in the simulator's endpoints, quinn's in quinn, on ten networks."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ use idle::Idle;
 use knee_core::{Bytes, Packet, Params, Rate, Received, Time, Value};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
-use knee_net::spec::{FlowSpec, QuicEndpoints, QuicPreset, QuicSpec, Transport};
+use knee_net::spec::{QuicPreset, QuicSpec};
 use knee_quic::handshake::{Client, Server};
 use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings, preset};
 use knee_tcp::ends::EndTimer;
@@ -84,14 +84,11 @@ struct Back {
     receiver: Receiver,
 }
 
-/// The settings of a specification; the usual ones where other endpoints have those.
+/// The settings of a specification.
 ///
 /// # Errors
 /// If they contradict each other, or are none of these endpoints'.
 pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError> {
-    if spec.endpoints != QuicEndpoints::Knee {
-        return Ok(Config::default());
-    }
     let refused = |error| SpecError::Text { owner: "the endpoints of QUIC".into(), error };
     let mut settings = spec.preset.map_or_else(Settings::default, preset);
     let window = spec.receive_window.into_iter().chain(spec.stream_receive_window).min();
@@ -154,25 +151,9 @@ fn preset(of: QuicPreset) -> Settings {
 }
 
 /// True if these endpoints are those of flows over QUIC under `algorithm`; a stack's controller is in its own.
-pub(in crate::simulation) fn are_own(algorithm: &Algorithm, spec: &QuicSpec) -> bool {
-    let is_stacks =
-        matches!(algorithm.make, Some(OwnMake::Quinn(_))) || super::quic::find(algorithm.entry.name).is_some();
-    spec.endpoints == QuicEndpoints::Knee && !is_stacks
-}
-
-/// Tells whether these endpoints are those of a flow under `algorithm`.
-///
-/// # Errors
-/// If they are, and do not have what the flow asks for.
-pub(in crate::simulation) fn serves(
-    flow: &FlowSpec,
-    algorithm: &Algorithm,
-    spec: &QuicSpec,
-) -> Result<bool, SpecError> {
-    if flow.transport != Transport::Quic || !are_own(algorithm, spec) {
-        return Ok(false);
-    }
-    if flow.tls { Err(SpecError::Endpoints(flow.label.clone(), "do not encrypt")) } else { Ok(true) }
+pub(in crate::simulation) fn serve(algorithm: &Algorithm) -> bool {
+    let of_interface = matches!(algorithm.make, Some(OwnMake::Quinn(_)));
+    !of_interface && super::quic::find(algorithm.entry.name).is_none()
 }
 
 impl QuicEnds {
@@ -315,7 +296,12 @@ impl QuicEnds {
                 srtt: view.srtt,
                 cwnd: Some(if self.established { self.sender.control.cwnd } else { 0 }),
                 in_flight: view.in_flight,
-                pacing_rate_bps: self.sender.paces().then(|| self.sender.pacing_rate(config)).map(Rate::as_bps),
+                pacing_rate_bps: self
+                    .sender
+                    .paces()
+                    .then(|| self.sender.pacing_rate(config))
+                    .filter(|rate| *rate < Rate::MAX)
+                    .map(Rate::as_bps),
             },
         }
     }
