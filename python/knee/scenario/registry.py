@@ -248,7 +248,7 @@ def of(part: str) -> dict[str, Entry]:
 
 @cache
 def quic_presets() -> dict[str, dict[str, Any]]:
-    """By name of a stack whose defaults the simulator's endpoints of QUIC can have, keys of ``[quic]`` in base units."""
+    """By name of a stack whose defaults the simulator's endpoints can have, keys of ``[quic]`` in base units."""
     return dict(json.loads(_core.quic_presets()))
 
 

@@ -180,7 +180,7 @@ impl Sender {
         if self.needs.pacing || self.control.pacing_rate.is_some() {
             return datagram;
         }
-        let share = if burst_share > 0 { (self.control.cwnd / burst_share).max(2) } else { u32::MAX };
+        let share = self.control.cwnd.checked_div(burst_share).map_or(u32::MAX, |share| share.max(2));
         let bytes = u64::from(packets.min(share)) * datagram;
         bytes.max(rate.bytes_in(burst_time).0.min(MOST_OF_A_TIME * datagram))
     }

@@ -144,12 +144,11 @@ pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value 
             spec["quic"] = json!({
                 "zero_rtt": starts.0 == 0, "retry": starts.0 == 1, "idle_timeout": starts.1,
             });
-            match starts.2 {
-                Some(preset) => spec["quic"]["preset"] = json!(preset),
-                None => {
-                    spec["quic"]["max_ack_delay"] = json!(delay);
-                    spec["quic"]["ack_eliciting_threshold"] = json!(threshold);
-                }
+            if let Some(preset) = starts.2 {
+                spec["quic"]["preset"] = json!(preset);
+            } else {
+                spec["quic"]["max_ack_delay"] = json!(delay);
+                spec["quic"]["ack_eliciting_threshold"] = json!(threshold);
             }
             spec
         },

@@ -29,8 +29,16 @@ pub(in crate::simulation) struct CarriedFlow {
 }
 
 impl CarriedFlow {
-    pub(in crate::simulation) const fn new(datagrams: DatagramFlow, quic: QuicEnds, config: Config) -> Self {
-        Self { datagrams, quic, config, open: BTreeMap::new(), reports: BTreeMap::new(), reported: 0, begun: false }
+    pub(in crate::simulation) const fn new(datagrams: DatagramFlow, quic: QuicEnds, config: &Config) -> Self {
+        Self {
+            datagrams,
+            quic,
+            config: *config,
+            open: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            reported: 0,
+            begun: false,
+        }
     }
 
     pub(super) const fn sent(&self) -> u64 {
