@@ -70,16 +70,16 @@ impl Bench {
     /// One at random with this algorithm, whose settings RFC 9002's pseudocode has.
     pub fn draw(cc: &str, source: &mut Source) -> Self {
         let config = draw_config(source);
-        Self::with(cc, config, source)
+        Self::with(cc, &config, source)
     }
 
     /// One at random with this algorithm and these settings.
-    fn with(cc: &str, config: Config, source: &mut Source) -> Self {
+    fn with(cc: &str, config: &Config, source: &mut Source) -> Self {
         let bytes = source.maybe(|source| source.range(0, 60_000));
         let init = SenderInit { bytes, ecn: source.chance(100), ..SenderInit::default() };
         Self {
-            sender: sender(cc, init, None, &config),
-            config,
+            sender: sender(cc, init, None, config),
+            config: *config,
             receiver: Receiver::default(),
             now: Time::ZERO,
             packets: Vec::new(),
@@ -283,7 +283,7 @@ proptest! {
         let entries = knee_cc::registry();
         let entry = &entries[usize::from(source.byte()) % entries.len()];
         let config = draw_any_config(&mut source);
-        Bench::with(entry.name, config, &mut source).run(&mut source, &mut |_, _, _, _| {});
+        Bench::with(entry.name, &config, &mut source).run(&mut source, &mut |_, _, _, _| {});
     }
 
     /// All data arrives, however much is lost both ways.
