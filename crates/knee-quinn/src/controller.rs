@@ -177,12 +177,6 @@ impl Controller {
         }
     }
 
-    /// How long the other end held back the ACK at hand, where whoever drives the connection knows it. quinn lends its
-    /// estimator, which knows it too, as of the ACK before.
-    fn ack_delay(&self) -> Time {
-        self.watch.as_ref().map_or(Time::ZERO, |watch| watch.look(|seen| seen.ack_delay))
-    }
-
     fn packets(&self, bytes: u64) -> u32 {
         // The usual case; divisions are slow.
         if bytes == u64::from(self.mtu) {
@@ -369,8 +363,7 @@ impl QuicController for Controller {
         if let Some(burst) = newest {
             self.view.snd_una = prior_una.max(burst.end);
         }
-        let measured = self.rtt.sample(sent, self.ack_delay(), &mut self.view);
-        let rtt = measured.map(|(_, adjusted)| adjusted);
+        let rtt = self.rtt.sample(sent, &mut self.view);
         let counters = self.counters();
         let rate =
             newest.map_or(RateSample::NONE, |burst| self.flight.sample(&burst, now, self.view.min_rtt, &counters));
@@ -405,7 +398,7 @@ impl QuicController for Controller {
             }
         });
         self.forget_old(sent);
-        self.show(measured.map(|(latest, _)| latest));
+        self.show(rtt);
     }
 
     // quinn 0.12 says by itself whether the event is a mark.

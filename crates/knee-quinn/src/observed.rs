@@ -96,7 +96,7 @@ impl Observed {
         if newest > self.recovery_start {
             self.view.ca = CaState::Open;
         }
-        let rtt = newest.and_then(|sent| self.rtt.sample(sent, Time::ZERO, &mut self.view)).map(|(rtt, _)| rtt);
+        let rtt = newest.and_then(|sent| self.rtt.sample(sent, &mut self.view));
         self.show(rtt, metrics);
     }
 

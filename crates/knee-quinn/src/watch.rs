@@ -17,8 +17,6 @@ pub struct Seen {
     pub view: Option<View>,
     /// RTT samples since they were last taken.
     pub rtts: Vec<Time>,
-    /// How long the other end held back the ACK that comes next.
-    pub ack_delay: Time,
     /// Events since the start that began persistent congestion (RFC 9002, 7.6).
     pub persistent: u32,
 }
@@ -28,11 +26,6 @@ impl Watch {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (seen.control, seen.view) = (Some(control), Some(*view));
         seen.rtts.extend(rtt);
-    }
-
-    /// Tells the controller how long the other end held back the ACK that comes next.
-    pub fn set_ack_delay(&self, delay: Time) {
-        self.look(|seen| seen.ack_delay = delay);
     }
 
     pub(crate) fn note_persistent_congestion(&self) {

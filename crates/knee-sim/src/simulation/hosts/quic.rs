@@ -43,9 +43,7 @@ pub(in crate::simulation) struct QuicFlow {
     /// Sender and receiver, from its start on.
     ends: Option<Box<(Peer, Peer)>>,
     /// Contents of its packets in the network.
-    packets: Slab<InFlight>,
-    /// When a datagram last came to the end to which data goes.
-    came_at: Time,
+    packets: Slab<Datagram>,
     /// Datagrams that left the sender, and their bytes as IP packets.
     sent: u64,
     sent_bytes: u64,
@@ -54,13 +52,6 @@ pub(in crate::simulation) struct QuicFlow {
     /// Integral of the window over time, packets times ns, when it was last brought up to date, and the window since
     /// then.
     cwnd_integral: (u128, Time, u32),
-}
-
-/// Content of a packet in the network.
-struct InFlight {
-    datagram: Datagram,
-    /// For how long the end had held back an ACK that may be in there.
-    ack_delay: Time,
 }
 
 /// Specification of a QUIC flow.
@@ -120,7 +111,6 @@ impl QuicFlow {
             config,
             ends: None,
             packets: Slab::new(),
-            came_at: Time::ZERO,
             sent: 0,
             sent_bytes: 0,
             received: Received::default(),
@@ -209,9 +199,7 @@ impl QuicFlow {
         let flags = ect | if end == End::Receiver { Packet::ACK } else { 0 };
         let size = index_u16(datagram.bytes.len()) + HEADERS;
         let ecn = datagram.ecn.filter(|_| ect != 0);
-        // No more is subtracted from an RTT sample (RFC 9002, 5.3).
-        let ack_delay = (now - self.came_at).min(Time::from_nanos(self.config.endpoints.stacks_ack_delay()));
-        let content = InFlight { datagram: Datagram { ecn, ..datagram }, ack_delay };
+        let content = Datagram { ecn, ..datagram };
         let payload = Payload::Stored(index_u32(self.packets.insert(content)));
         Some(Packet { at: now, payload, flow: i, queued: 0, size, flags, hop: 0 })
     }
@@ -316,17 +304,13 @@ impl HostPair<'_, QuicFlow> {
     /// A packet with a datagram has arrived at its end now.
     pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
-        let InFlight { mut datagram, ack_delay } = flow.packets.remove(packet.payload.key() as usize);
+        let mut datagram = flow.packets.remove(packet.payload.key() as usize);
         if packet.has(Packet::CE) {
             datagram.ecn = Some(EcnCodepoint::Ce);
         }
         let end = End::of(packet);
-        match end {
-            End::Sender => flow.watch.set_ack_delay(ack_delay),
-            End::Receiver => {
-                flow.came_at = at.now;
-                flow.received.count(packet);
-            }
+        if end == End::Receiver {
+            flow.received.count(packet);
         }
         if let Some(peer) = flow.peer(end) {
             peer.receive(at.now, datagram);
