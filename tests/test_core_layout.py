@@ -88,11 +88,15 @@ OTHERS = {
 }
 
 
-#: The same of QUIC: a large window, losses, datagrams that wait, and a first packet that is lost.
+#: The same of QUIC: a large window, losses, datagrams that wait, a first packet that is lost, and an outage.
 OVER_QUIC: dict[str, Any] = {
     "duration": "2 s",
     "link": {"rate": "20 Mbit/s", "limit": "60 packets", "loss": 1.0},
-    "changes": [{"at": "50 ms", "link": "bottleneck", "loss": 0.0}],
+    "changes": [
+        {"at": "50 ms", "link": "bottleneck", "loss": 0.0},
+        {"at": "1.3 s", "link": "bottleneck", "loss": 1.0},
+        {"at": "1.8 s", "link": "bottleneck", "loss": 0.0},
+    ],
     "flows": [
         {"cc": "quinn:cubic", "rtt": "40 ms", "transport": "quic"},
         {"cc": "reno", "rtt": "40 ms", "transport": "quic"},
@@ -116,7 +120,11 @@ WITH_STREAMS: dict[str, Any] = OVER_QUIC | {
     ],
 }
 OTHERS_OF_QUIC = {
+    "preset": "chromium",
     "certificate": 5_000,
+    "zero_rtt": True,
+    "retry": True,
+    "idle_timeout": 5_000_000,
     "initial_window": 20,
     "initial_rtt": 100_000_000,
     "packet_threshold": 10,

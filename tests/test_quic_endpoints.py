@@ -10,7 +10,7 @@ import pytest
 
 import knee
 from knee.errors import ScenarioError
-from knee.scenario import from_dict
+from knee.scenario import from_dict, registry
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
@@ -122,6 +122,22 @@ def test_acks_are_as_rare_as_is_asked_for(every: int) -> None:
         (_told({}, quic={"packet_threshold": 2}), r"quic\.packet_threshold"),
         (_told({}, quic={"certificate": "40 kB"}), r"quic\.certificate"),
         (_told({}, quic={"receive_window": "3 GB"}), r"quic\.receive_window: 3 GB"),
+        (_told({}, quic={"preset": "curl"}), r'quic\.preset: "curl" .*: quinn, quiche'),
+        (
+            _told({"cc": "quinn:reno"}, quic={"preset": "quinn"}),
+            r"quic\.preset: all QUIC flows have the endpoints of a QUIC stack",
+        ),
+        (_told({}, quic={"initial_window": 0}), r"quic\.initial_window"),
+        (_told({}, quic={"initial_window": 1}), r"quic\.initial_window"),
+        (_told({}, quic={"receive_window": "0 B"}), r"quic\.receive_window"),
+        (_told({}, quic={"stream_receive_window": "1 kB"}), r"quic\.stream_receive_window: 1 kB .* at least 1452 B"),
+        (
+            _told({}, quic={"preset": "msquic", "receive_window": "1460 B"}),
+            r"quic\.receive_window: 1460 B .* at least 1472 B",
+        ),
+        (_told({}, quic={"max_mtu": "1500 B"}), r"quic\.max_mtu"),
+        (_told({}, quic={"idle_timeout": "0 s"}), r"quic\.idle_timeout"),
+        (_told({}, quic={"idle_timeout": "10 us"}), r"quic\.idle_timeout"),
     ],
 )
 def test_what_these_endpoints_do_not_have_is_refused_by_key(told: dict[str, Any], key: str) -> None:
@@ -202,3 +218,58 @@ def test_flows_whose_connections_have_one_stream_refuse_more(change: dict[str, A
     told["flows"][0] |= change
     with pytest.raises(ScenarioError, match=rf"flows\[0\]\.traffic\.streams: {said}"):
         knee.run(told)
+
+
+@pytest.mark.parametrize("preset", ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"])
+def test_a_preset_holds_where_a_key_is_not_given(preset: str) -> None:
+    """Another key than the preset's counts, also RFC 9002's; and a scenario that is written loads again to the same."""
+    told = _told({}, quic={"preset": preset})
+    scenario = from_dict(told)
+    values = registry.quic_presets()[preset]
+    assert {key: getattr(scenario.quic, key) for key in values} == values
+    again = from_dict(scenario.plain())
+    assert again == scenario
+    assert again.specification == scenario.specification
+    (flow,) = knee.run(told).summary["flows"]
+    (usual,) = knee.run(_told({})).summary["flows"]
+    assert flow["goodput_mbps"] > 15
+    assert flow["sent_packets"] != usual["sent_packets"]
+    given = from_dict(_told({}, quic={"preset": preset, "initial_rtt": "333 ms", "packet_threshold": 3}))
+    assert given.plain()["quic"]["initial_rtt"] == "333 ms"
+    assert (given.quic.initial_rtt, given.quic.packet_threshold) == (333_000_000, 3)
+    assert from_dict(given.plain()).specification == given.specification
+
+
+def test_each_key_of_a_preset_can_be_given() -> None:
+    """All keys as without a preset: what is left of ngtcp2's is how it paces and how many packets are in flight."""
+    rfc = {
+        "initial_window": 10,
+        "initial_rtt": "333 ms",
+        "packet_threshold": 3,
+        "pacing": False,
+        "max_mtu": "1452 B",
+        "max_ack_delay": "25 ms",
+        "ack_eliciting_threshold": 1,
+    }
+    assert rfc.keys() == registry.quic_presets()["ngtcp2"].keys()
+    with_preset = knee.run(_told({}, quic=rfc | {"preset": "ngtcp2"})).summary["flows"]
+    assert with_preset == knee.run(_told({}, quic=rfc)).summary["flows"]
+
+
+def test_acks_of_chromium_are_rare() -> None:
+    """From the 100th packet on every tenth is acknowledged, as `test_acks_are_as_rare_as_is_asked_for` counts them."""
+    link = _LINK | {"reverse": {"rate": "20 Mbit/s", "limit": "100 kB"}}
+    used = {}
+    for preset in ("chromium", "neqo"):
+        told = _told({}, quic={"preset": preset, "receive_window": "100 kB"}, link=link)
+        back = next(link for link in knee.run(told).summary["links"] if link["link"].endswith("(reverse)"))
+        used[preset] = back["utilization"]
+    assert used["chromium"] == pytest.approx(used["neqo"] / 5, rel=0.1)
+
+
+def test_datagrams_fit_the_packets_of_a_preset() -> None:
+    """Chromium's have 1,250 bytes."""
+    flow = {"traffic": {"kind": "udp", "rate": "1 Mbit/s", "packet_size": "1300 B"}}
+    with pytest.raises(ScenarioError, match=r"traffic\.packet_size"):
+        knee.run(_told(flow, quic={"preset": "chromium"}))
+    assert knee.run(_told(flow, quic={"preset": "quinn"})).summary["flows"][0]["goodput_mbps"] > 0.9

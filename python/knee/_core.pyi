@@ -252,6 +252,9 @@ def version() -> str:
 def registry() -> str:
     """JSON: ``{"cc": [...], "queues": [...], "links": [...], ...}``; times in ns, rates in bit/s, sizes in bytes."""
 
+def quic_presets() -> str:
+    """JSON: ``{"quinn": {"initial_window": 8, ...}, ...}``, keys of ``[quic]``; times in ns, sizes in bytes."""
+
 def tables(text: str) -> dict[str, Any] | tuple[str, str, tuple[int, int]]:
     """The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, from 1."""
 

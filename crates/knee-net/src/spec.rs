@@ -95,16 +95,24 @@ impl Default for TcpSpec {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuicSpec {
+    /// With knee's endpoints: the stack whose defaults hold where a key that may be left out is.
+    pub preset: Option<QuicPreset>,
     /// With knee's endpoints: bytes of the server's certificates.
     pub certificate: u64,
+    /// With knee's endpoints: whether the client's data leaves behind its hello.
+    pub zero_rtt: bool,
+    /// With knee's endpoints: whether the server asks for a token first.
+    pub retry: bool,
+    /// With knee's endpoints: time without a packet after which a connection is closed, ns. `None`: it is not.
+    pub idle_timeout: Option<u64>,
     /// With knee's endpoints: packets of the initial window.
-    pub initial_window: u32,
+    pub initial_window: Option<u32>,
     /// With knee's endpoints: RTT before the first sample, ns.
-    pub initial_rtt: u64,
+    pub initial_rtt: Option<u64>,
     /// With knee's endpoints: packets by which a packet is reordered before it is lost.
-    pub packet_threshold: u32,
+    pub packet_threshold: Option<u32>,
     /// With knee's endpoints: whether packets are paced where the algorithm does not ask for it.
-    pub pacing: bool,
+    pub pacing: Option<bool>,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
@@ -115,11 +123,11 @@ pub struct QuicSpec {
     pub initial_mtu: u16,
     /// Bytes of UDP payload of a full datagram; with a stack's endpoints, up to which path MTU discovery raises it (RFC
     /// 8899).
-    pub max_mtu: u16,
+    pub max_mtu: Option<u16>,
     /// Longest delay of an ACK, ns (RFC 9000, 18.2).
-    pub max_ack_delay: u64,
+    pub max_ack_delay: Option<u64>,
     /// Ack-eliciting packets after which the next one is acknowledged at once (draft-ietf-quic-ack-frequency).
-    pub ack_eliciting_threshold: u64,
+    pub ack_eliciting_threshold: Option<u64>,
     /// Bytes of datagrams that may wait in a sender; the oldest go where more come.
     pub datagram_buffer: u64,
 }
@@ -127,21 +135,65 @@ pub struct QuicSpec {
 impl Default for QuicSpec {
     fn default() -> Self {
         Self {
+            preset: None,
             certificate: 400,
-            initial_window: 10,
-            initial_rtt: 333_000_000,
-            packet_threshold: 3,
-            pacing: true,
+            zero_rtt: false,
+            retry: false,
+            idle_timeout: None,
+            initial_window: None,
+            initial_rtt: None,
+            packet_threshold: None,
+            pacing: None,
             receive_window: None,
             stream_receive_window: None,
             max_streams: 100,
             initial_mtu: 1200,
-            max_mtu: 1452,
-            max_ack_delay: 25_000_000,
-            ack_eliciting_threshold: 1,
+            max_mtu: None,
+            max_ack_delay: None,
+            ack_eliciting_threshold: None,
             datagram_buffer: 1 << 20,
         }
     }
+}
+
+impl QuicSpec {
+    /// Bytes of `max_mtu` where no preset has another: those of the stacks.
+    pub const USUAL_MTU: u16 = 1452;
+
+    /// Bytes up to which a stack's path MTU discovery goes.
+    pub fn stacks_mtu(&self) -> u16 {
+        self.max_mtu.unwrap_or(Self::USUAL_MTU)
+    }
+
+    /// Longest delay of a stack's ACK, ns (RFC 9000, 18.2).
+    pub fn stacks_ack_delay(&self) -> u64 {
+        self.max_ack_delay.unwrap_or(25_000_000)
+    }
+
+    /// Ack-eliciting packets after which a stack acknowledges the next one at once.
+    pub fn stacks_ack_threshold(&self) -> u64 {
+        self.ack_eliciting_threshold.unwrap_or(1)
+    }
+}
+
+/// Stacks of QUIC whose defaults knee's endpoints can have.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum QuicPreset {
+    /// quinn's.
+    Quinn,
+    /// Cloudflare's quiche's.
+    Quiche,
+    /// neqo's.
+    Neqo,
+    /// picoquic's.
+    Picoquic,
+    /// MsQuic's.
+    Msquic,
+    /// ngtcp2's.
+    Ngtcp2,
+    /// Chromium's.
+    Chromium,
 }
 
 /// A link with its queue.

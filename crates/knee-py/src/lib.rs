@@ -77,6 +77,12 @@ mod _core {
         listing::registry().to_string()
     }
 
+    /// JSON with the keys of `[quic]` that each preset sets, by its name; times in ns, sizes in bytes.
+    #[pyfunction]
+    fn quic_presets() -> String {
+        listing::quic_presets().to_string()
+    }
+
     /// The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, both from 1.
     #[pyfunction]
     fn tables<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {

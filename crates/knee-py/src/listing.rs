@@ -21,6 +21,22 @@ pub fn registry() -> Json {
     })
 }
 
+/// By name of a stack whose defaults the simulator's endpoints of QUIC can have: those that are keys of scenario files.
+pub fn quic_presets() -> Json {
+    let keys = |preset: &knee_quic::preset::Preset| {
+        // A test of that crate holds that no preset contradicts itself.
+        let knee_quic::Config { settings, initial_window, .. } =
+            knee_quic::Config::new(&(preset.settings)()).unwrap_or_default();
+        let keys = json!({
+            "initial_window": initial_window, "initial_rtt": settings.initial_rtt.as_nanos(),
+            "packet_threshold": settings.packet_threshold, "pacing": settings.pacing, "max_mtu": settings.datagram,
+            "max_ack_delay": settings.max_ack_delay.as_nanos(), "ack_eliciting_threshold": settings.ack_every - 1,
+        });
+        (preset.name.to_owned(), keys)
+    };
+    Json::Object(knee_quic::preset::ALL.iter().map(keys).collect())
+}
+
 /// The first contradiction between a link model's parameters, or with the rate in bit/s: the parameter, the value
 /// found, the values accepted.
 pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, String, String)>, String> {

@@ -17,6 +17,12 @@ params! {
             from "RFC 9000, 17.3.1 and 19.8: 11 with an ID of 8 bytes and a number of 2; RFC 9001, 5.3: 16; 6";
         /// bytes of the server's certificates
         certificate: u32 = 400, in 0..=crate::handshake::MOST_CERTIFICATE, from "ours: one by ECDSA, signed by itself";
+        /// the server asks for a token first
+        retry: bool = false, from "RFC 9000, 8.1.2";
+        /// the client knows the server: its data leaves behind its hello
+        zero_rtt: bool = false, from "RFC 9001, 4.6.1";
+        /// longest time without a packet from the peer after which an end closes the connection; 0: there is none
+        idle_timeout: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1_000_000), from "RFC 9000, 10.1";
         /// initial window, packets
         initial_window: u32 = 10, in 1..=10_000, from "RFC 9002, 7.2";
         /// bytes that limit the initial window, unless two packets are more
@@ -40,24 +46,49 @@ params! {
         packet_threshold: u32 = 3, in 3..=1_000_000, from "RFC 9002, 6.1.1";
         //= RFC 9002, 6.1.2
         //# The RECOMMENDED time threshold (kTimeThreshold), expressed as an RTT multiplier, is 9/8.
+        /// most packets to which the reach of a loss that was none raises that threshold; 0: it stays
+        packet_threshold_most: u32 = 0, in 0..=1_000_000, from "RFC 9002, 6.1.1; quiche, Chromium";
+        /// most packets to which half of those in flight raise that threshold; 0: they do not
+        flight_threshold_most: u32 = 0, in 0..=1_000_000, from "RFC 9002, 6.1.1; ngtcp2";
         /// RTTs by which a packet is reordered before it is lost
         time_threshold: f64 = 1.125, in 1.0..=8.0, from "RFC 9002, 6.1.2";
         //= RFC 9002, 6.1.2
         //# The RECOMMENDED value of the timer granularity (kGranularity) is 1 millisecond.
+        /// RTTs by which that is from the first loss that was none on; 0: as before
+        late_time_threshold: f64 = 0.0, in 0.0..=8.0, from "RFC 9002, 6.1.2; quiche";
+        /// in place of those thresholds, a quarter of the smoothed RTT but at most this, beyond the latest RTT and the
+        /// delay of an ACK; 0: the thresholds hold
+        reordering_window: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1), from "picoquic";
         /// granularity of timers
         granularity: Time = Time::from_millis(1), in Time::from_nanos(1)..=Time::from_secs(1), from "RFC 9002, 6.1.2";
         /// packets that leave when the probe timeout fires
         probes: u32 = 2, in 1..=2, from "RFC 9002, 6.2.4; quinn, neqo, quiche, msquic, ngtcp2";
+        /// packets that leave when it fires first
+        first_probes: u32 = 2, in 1..=2, from "RFC 9002, 6.2.4; quiche has 1";
+        /// variations of the RTT in a probe timeout
+        pto_variations: u32 = 4, in 1..=16, from "RFC 9002, 6.2.1; Chromium has 2, picoquic 3";
+        /// least probe timeout; 0: there is none
+        least_pto: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(10), from "RFC 9002, 6.2.1; picoquic";
         //= RFC 9002, 7.6.1
         //# The RECOMMENDED value for kPersistentCongestionThreshold is 3, which results in behavior that is
         //# approximately equivalent to a TCP sender declaring an RTO after two TLPs.
         /// probe timeouts that a row of losses has to span to be persistent congestion; 0: it is never found
         persistent_congestion: u32 = 3, in 0..=1000, from "RFC 9002, 7.6.1";
+        /// probe timeouts in a row after more of which losses are persistent congestion; 0: however many
+        persistent_probes: u32 = 0, in 0..=1000, from "msquic";
         /// most that an ACK waits
         max_ack_delay: Time = Time::from_millis(25), in Time::ZERO..=Time::from_millis(524),
             from "RFC 9000, 18.2; ours: 16 bits of 8 us";
         /// an ACK leaves with this many packets that elicit one
         ack_every: u32 = 2, in 1..=10_000, from "RFC 9000, 13.2.2; draft-ietf-quic-ack-frequency";
+        /// the same from packet `ack_later_from` on; 0: as before
+        ack_every_later: u32 = 0, in 0..=10_000, from "RFC 9000, 13.2.2; Chromium";
+        /// number of the packet from which ACKs are rarer, and by `ack_delay_rtt` earlier
+        ack_later_from: u32 = 100, in 0..=1_000_000, from "Chromium";
+        /// ACKs for the packets of an RTT, if each is for 64 at most; 0: however many
+        acks_per_rtt: u32 = 0, in 0..=1000, from "picoquic";
+        /// RTTs of the handshake that an ACK waits at most, from packet `ack_later_from` on; 0: it is not limited so
+        ack_delay_rtt: f64 = 0.0, in 0.0..=8.0, from "Chromium, picoquic";
         /// packets by which one has to be missing for an ACK at once; 0: none leaves for that
         reordering: u32 = 1, in 0..=1_000_000,
             from "RFC 9000, 13.2.1; draft-ietf-quic-ack-frequency, Reordering Threshold";
@@ -69,8 +100,22 @@ params! {
         pacing: bool = true, from "RFC 9002, 7.7";
         /// windows sent per RTT, where the algorithm sets no rate
         pacing_gain: f64 = 1.25, in 1.0..=16.0, from "RFC 9002, 7.7";
+        /// the same in slow start
+        pacing_gain_start: f64 = 1.25, in 1.0..=16.0, from "RFC 9002, 7.7; msquic and Chromium have 2";
         /// packets that leave at once though they are paced
         burst: u32 = 10, in 1..=10_000, from "RFC 9002, 7.7: the initial window";
+        /// time whose packets are a burst where they are more, up to 256; 0: it is of as many packets always
+        burst_time: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1), from "quinn, ngtcp2, msquic";
+        /// windows, as one over this, that a burst is at most, but two packets; 0: it is not limited so
+        burst_share: u32 = 0, in 0..=1000, from "picoquic";
+        /// packets that leave at once where none is in flight and no loss is being repaired; 0: as always
+        burst_first: u32 = 0, in 0..=10_000, from "Chromium, msquic";
+        /// a packet for which there is no room waits until there is for a whole burst
+        refill_whole: bool = false, from "quinn, ngtcp2, msquic";
+        /// a packet that had to wait for less leaves at once; 0: each waits
+        least_wait: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1), from "neqo, Chromium";
+        /// smoothed RTT below which packets are not paced; 0: they are by any
+        pacing_least_rtt: Time = Time::ZERO, in Time::ZERO..=Time::from_secs(1), from "msquic";
         /// bytes of datagrams that may wait, each with 32 more; the oldest are dropped
         datagram_buffer: Bytes = Bytes(1 << 20), in Bytes(2048)..=Bytes(1 << 30), from "ours: as quinn and noq";
         /// bytes beyond those that were acknowledged in order that the peer takes (MAX_DATA)
@@ -121,10 +166,22 @@ pub struct Config {
     pub initial_window: u32,
     /// RTTs by which a packet is reordered before it is lost.
     pub time_threshold: Factor,
+    /// RTTs by which that is after a loss that was none.
+    pub late_time_threshold: Factor,
     /// Windows sent per RTT.
     pub pacing_gain: Factor,
     /// Bytes beyond those acknowledged in order that the peer takes of the only stream of a connection.
     pub only_stream_window: u64,
+    /// Windows sent per RTT in slow start.
+    pub pacing_gain_start: Factor,
+    /// RTTs that an ACK waits at most; zero: it is not limited so.
+    pub ack_delay_rtt: Factor,
+    /// The bucket is another than that of RFC 9002.
+    pub tunes_pacer: bool,
+    /// ACKs do not always leave with `ack_every` packets, or after `max_ack_delay`.
+    pub varies_acks: bool,
+    /// Thresholds of losses change, or one is not in RTTs.
+    pub varies_thresholds: bool,
 }
 
 impl Config {
@@ -143,6 +200,17 @@ impl Config {
             let found = format!("{min_window} packets, and the initial window is {window}");
             return Err(conflict("min_window", found, format!("at most {window}")));
         }
+        //= RFC 9000, 17.2.3
+        //# After a client receives a Retry packet, 0-RTT packets are likely to have been lost or discarded by the
+        //# server.
+        if settings.zero_rtt && settings.retry {
+            let found = "true, and with `retry` the server discards the data of each first flight".to_owned();
+            return Err(conflict("zero_rtt", found, "one of the two, or none".to_owned()));
+        }
+        if settings.persistent_congestion > 0 && settings.persistent_probes > 0 {
+            let found = format!("{}, and `persistent_congestion` finds it otherwise", settings.persistent_probes);
+            return Err(conflict("persistent_probes", found, "one of the two to be 0".to_owned()));
+        }
         let Settings { receive_window, stream_receive_window, .. } = *settings;
         for (key, window) in [("receive_window", receive_window), ("stream_receive_window", stream_receive_window)] {
             if window.0 < u64::from(datagram) {
@@ -160,9 +228,34 @@ impl Config {
             headers: saturating_u16(u64::from(settings.headers)),
             initial_window: window,
             time_threshold: Factor::of(settings.time_threshold),
+            late_time_threshold: Factor::of(match settings.late_time_threshold {
+                0.0 => settings.time_threshold,
+                late => late,
+            }),
             pacing_gain: Factor::of(settings.pacing_gain),
             only_stream_window: receive_window.0.min(stream_receive_window.0),
+            pacing_gain_start: Factor::of(settings.pacing_gain_start),
+            ack_delay_rtt: Factor::of(settings.ack_delay_rtt),
+            tunes_pacer: Self::tunes_pacer(settings),
+            varies_acks: settings.ack_every_later > 0 || settings.acks_per_rtt > 0 || settings.ack_delay_rtt > 0.0,
+            varies_thresholds: Self::varies_thresholds(settings),
         })
+    }
+
+    fn varies_thresholds(settings: &Settings) -> bool {
+        let by_time = settings.reordering_window > Time::ZERO || settings.late_time_threshold > 0.0;
+        by_time || settings.flight_threshold_most > 0
+    }
+
+    fn tunes_pacer(settings: &Settings) -> bool {
+        let Settings { pacing_gain, pacing_gain_start, refill_whole, .. } = *settings;
+        let Settings { burst_time, burst_share, burst_first, least_wait, pacing_least_rtt, .. } = *settings;
+        let has_time = [burst_time, least_wait, pacing_least_rtt].iter().any(|time| *time > Time::ZERO);
+        has_time
+            || burst_share > 0
+            || burst_first > 0
+            || refill_whole
+            || pacing_gain.to_bits() != pacing_gain_start.to_bits()
     }
 
     /// Bytes of data in a full packet.
@@ -228,6 +321,14 @@ mod tests {
         let settings = Settings { receive_window: Bytes(1300), datagram: 1400, ..Settings::default() };
         let refused = Config::new(&settings).unwrap_err().to_string();
         assert_eq!(refused, "`receive_window`: 1300 B, and a datagram has 1400; at least 1400 B");
+        let settings = Settings { zero_rtt: true, retry: true, ..Settings::default() };
+        let refused = Config::new(&settings).unwrap_err().to_string();
+        assert!(refused.starts_with("`zero_rtt`: true, and with `retry`"), "{refused}");
+        assert!(refused.ends_with("; one of the two, or none"), "{refused}");
+        let settings = Settings { persistent_probes: 2, ..Settings::default() };
+        let refused = Config::new(&settings).unwrap_err().to_string();
+        let found = "`persistent_probes`: 2, and `persistent_congestion` finds it otherwise; one of the two to be 0";
+        assert_eq!(refused, found);
     }
 
     #[test]

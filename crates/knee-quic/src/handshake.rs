@@ -7,11 +7,15 @@
 //! timeout. The client may send data as soon as it has the whole flight. Its Finished is sent again until the server
 //! says that the handshake is done.
 //!
-//! Not modelled here: 0-RTT, Retry, a client hello of several datagrams, version negotiation, and keys.
+//! With `retry` the server answers a hello without a token by a Retry packet, keeps nothing of it, and takes the
+//! address of the hello with the token as validated. With `zero_rtt` the client's data leaves right behind its hello,
+//! and the server's behind its flight: [`Server::receive_data`] counts data, [`Server::allowance`] says what may leave.
+//!
+//! Not modelled here: a client hello of several datagrams, version negotiation, and keys.
 
 use crate::config::Config;
 use knee_core::Time;
-use knee_core::convert::{low_u16, saturating_u16};
+use knee_core::convert::{low_u16, saturating_u16, saturating_u32};
 use knee_tcp::timer::Timer;
 use smallvec::SmallVec;
 
@@ -34,6 +38,8 @@ const FINISHED: u16 = 36;
 /// Bytes of the flight in the server's first datagram, behind its Initial packet with a token length, and in others.
 const IN_FIRST: u16 = FULL - (LONG + 1 + ACK + CRYPTO + SERVER_HELLO) - (LONG + CRYPTO);
 const IN_OTHERS: u16 = FULL - (LONG + CRYPTO);
+/// Bytes of the token of a Retry packet: ours.
+const TOKEN: u16 = 64;
 /// Datagrams of a flight that are told apart.
 const MOST: u32 = 32;
 /// The largest certificate whose flight has [`MOST`] datagrams.
@@ -55,6 +61,8 @@ pub struct ToServer {
 pub enum FromClient {
     /// Its hello, for the time of this number.
     Hello(u16),
+    /// Its hello with the token of a Retry packet, for the time of this number.
+    HelloWithToken(u16),
     /// Acknowledgments.
     Acks,
     /// Its Finished.
@@ -75,6 +83,8 @@ pub enum ToClient {
         /// Bytes of UDP payload.
         size: u16,
     },
+    /// A Retry packet, with a token.
+    Retry,
     /// The handshake is done.
     Done,
 }
@@ -84,6 +94,8 @@ impl ToClient {
     pub const fn size(&self) -> u16 {
         match *self {
             Self::Flight { size, .. } => size,
+            // A long header with two IDs of 8 bytes, and the integrity tag (RFC 9000, 17.2.5).
+            Self::Retry => 1 + 4 + 9 + 9 + TOKEN + 16,
             // A short header with its tag, HANDSHAKE_DONE, and a Handshake packet that acknowledges.
             Self::Done => 11 + 16 + 1 + LONG + ACK,
         }
@@ -105,6 +117,11 @@ fn period(rtt: Option<Time>, config: &Config) -> Time {
     rtt.saturating_add(rtt.mul_div(2, 1).max(config.settings.granularity))
 }
 
+/// The probe timeout of data that an end without a sender would have, from the RTT of the handshake.
+pub fn pto_of_data(rtt: Option<Time>, config: &Config) -> Time {
+    period(rtt, config).saturating_add(config.settings.max_ack_delay)
+}
+
 fn after(now: Time, rtt: Option<Time>, probes: u32, config: &Config) -> Timer {
     Timer::at(now.saturating_add(period(rtt, config).mul_div(1 << probes.min(40), 1)))
 }
@@ -117,6 +134,7 @@ pub struct Client {
     came: u32,
     rtt: Option<Time>,
     probes: u32,
+    has_token: bool,
     has_flight: bool,
     /// The probe timeout.
     pub timer: Timer,
@@ -132,14 +150,22 @@ impl Client {
         let number = saturating_u16(self.hellos.len() as u64);
         self.hellos.push(now);
         self.timer = after(now, self.rtt, self.probes, config);
-        ToServer { what: FromClient::Hello(number), came: 0, size: FULL }
+        //= RFC 9000, 8.1.2
+        //# This token MUST be repeated by the client in all Initial packets it sends for that connection after it
+        //# receives the Retry packet.
+        let what = if self.has_token { FromClient::HelloWithToken(number) } else { FromClient::Hello(number) };
+        ToServer { what, came: 0, size: FULL }
     }
 
     /// A datagram has come. Gives what leaves for it.
     pub fn receive(&mut self, datagram: &ToClient, now: Time, config: &Config) -> Option<ToServer> {
-        let ToClient::Flight { place, of, hello, .. } = *datagram else {
-            self.timer = Timer::OFF;
-            return None;
+        let (place, of, hello) = match *datagram {
+            ToClient::Flight { place, of, hello, .. } => (place, of, hello),
+            ToClient::Retry => return self.on_retry(now, config),
+            ToClient::Done => {
+                self.timer = Timer::OFF;
+                return None;
+            }
         };
         let first = self.came == 0;
         if first {
@@ -156,6 +182,30 @@ impl Client {
             self.timer = after(now, self.rtt, 0, config);
         }
         Some(self.datagram(what, first))
+    }
+
+    /// A Retry packet has come: the hello leaves again, with its token.
+    fn on_retry(&mut self, now: Time, config: &Config) -> Option<ToServer> {
+        //= RFC 9000, 17.2.5.2
+        //# After the client has received and processed an Initial or Retry packet from the server, it MUST discard any
+        //# subsequent Retry packets that it receives.
+        if self.has_token || self.came != 0 {
+            return None;
+        }
+        //= RFC 9002, 6.3
+        //# The client MAY compute an RTT estimate to the server as the time period from when the first Initial packet
+        //# was sent to when a Retry or a Version Negotiation packet is received.
+        if let [hello] = self.hellos[..] {
+            self.rtt = Some(now.saturating_sub(hello));
+        }
+        //= RFC 9002, 6.3
+        //# Clients that receive a Retry packet reset congestion control and loss recovery state, including resetting
+        //# any pending timers.
+        (self.has_token, self.probes) = (true, 0);
+        //= RFC 9000, 17.2.5.2
+        //# The client responds to a Retry packet with an Initial packet that includes the provided Retry token to
+        //# continue connection establishment.
+        Some(self.hello(now, config))
     }
 
     /// A datagram with acknowledgments; the first has an Initial packet and is padded for that.
@@ -240,10 +290,24 @@ impl Server {
 
     /// A datagram has come; what leaves for it is added to `out`.
     pub fn receive(&mut self, datagram: &ToServer, now: Time, config: &Config, out: &mut Vec<ToClient>) {
-        self.bytes.0 += u32::from(datagram.size);
+        if matches!(datagram.what, FromClient::Hello(_)) && config.settings.retry {
+            //= RFC 9000, 8.1.2
+            //# Upon receiving the client's Initial packet, the server can request address validation by sending a Retry
+            //# packet (Section 17.2.5) containing a token.
+            //= RFC 9000, 17.2.5.1
+            //# A server MUST NOT send more than one Retry packet in response to a single UDP datagram.
+            out.push(ToClient::Retry);
+            return;
+        }
+        self.bytes.0 = self.bytes.0.saturating_add(datagram.size.into());
         let (before, mut again) = ((self.acked, self.bytes.1), false);
         match datagram.what {
-            FromClient::Hello(number) => {
+            FromClient::Hello(number) | FromClient::HelloWithToken(number) => {
+                //= RFC 9000, 8.1.2
+                //# As long as it is not possible for an attacker to generate a valid token for its own address (see
+                //# Section 8.1.4) and the client is able to return that token, it proves to the server that it received
+                //# the token.
+                self.validated |= matches!(datagram.what, FromClient::HelloWithToken(_));
                 // A hello again: the client misses the flight (RFC 9002, 6.2.3).
                 again = self.sent > 0 && number > self.hello;
                 self.hello = self.hello.max(number);
@@ -270,23 +334,61 @@ impl Server {
         if again {
             self.send_again(usize::MAX, config, out);
         }
-        while self.sent < Self::count(config) && self.send(self.sent, config, out) {
-            self.sent += 1;
-        }
+        self.send_flight(config, out);
         // A datagram without news leaves a timer as it is.
         if (self.acked, self.bytes.1) != before || self.timer == Timer::OFF {
             self.set_timer(now, config);
         }
     }
 
+    /// Sends the rest of the flight, as far as the address allows it.
+    fn send_flight(&mut self, config: &Config, out: &mut Vec<ToClient>) {
+        while self.sent < Self::count(config) && self.send(self.sent, config, out) {
+            self.sent += 1;
+        }
+    }
+
+    /// True once a hello has come that it answers with its flight: it has keys for 0-RTT from then on.
+    pub const fn has_hello(&self) -> bool {
+        self.sent > 0
+    }
+
+    /// Data of 0-RTT has come, in a datagram of this size; what leaves of the flight for it is added to `out`.
+    pub fn receive_data(&mut self, size: u64, now: Time, config: &Config, out: &mut Vec<ToClient>) {
+        //= RFC 9000, 8.1
+        //# For the purposes of avoiding amplification prior to address validation, servers MUST count all of the
+        //# payload bytes received in datagrams that are uniquely attributed to a single connection.
+        self.bytes.0 = self.bytes.0.saturating_add(saturating_u32(size));
+        let before = self.bytes.1;
+        self.send_flight(config, out);
+        if self.bytes.1 != before || self.timer == Timer::OFF {
+            self.set_timer(now, config);
+        }
+    }
+
+    /// Bytes that may leave behind the flight, as UDP's payload: none before all of it has left, and any number once
+    /// the address is validated.
+    pub fn allowance(&self, config: &Config) -> u64 {
+        match (self.sent < Self::count(config), self.validated) {
+            (true, _) => 0,
+            (false, true) => u64::MAX,
+            (false, false) => (3 * u64::from(self.bytes.0)).saturating_sub(self.bytes.1.into()),
+        }
+    }
+
+    /// This many bytes have left behind the flight.
+    pub fn note_sent(&mut self, bytes: u64) {
+        self.bytes.1 = self.bytes.1.saturating_add(saturating_u32(bytes));
+    }
+
     /// Sends a datagram of the flight, if the address allows it.
     fn send(&mut self, place: u16, config: &Config, out: &mut Vec<ToClient>) -> bool {
         let datagram = self.datagram(place, config);
-        let sent = self.bytes.1 + u32::from(datagram.size());
+        let sent = self.bytes.1.saturating_add(datagram.size().into());
         //= RFC 9000, 8.1
         //# Prior to validating the client address, servers MUST NOT send more than three times as many bytes as the
         //# number of bytes they have received.
-        let allowed = self.validated || sent <= 3 * self.bytes.0;
+        let allowed = self.validated || u64::from(sent) <= 3 * u64::from(self.bytes.0);
         if allowed {
             self.bytes.1 = sent;
             out.push(datagram);
@@ -308,7 +410,8 @@ impl Server {
         //= RFC 9002, 6.2.2.1
         //# If no additional data can be sent, the server's PTO timer MUST NOT be armed until datagrams have been
         //# received from the client because packets sent on PTO count against the anti-amplification limit.
-        let blocked = !self.validated && self.bytes.1 + u32::from(FULL) > 3 * self.bytes.0;
+        let next = u64::from(self.bytes.1) + u64::from(FULL);
+        let blocked = !self.validated && next > 3 * u64::from(self.bytes.0);
         let waits = !self.done && self.acked != all(self.sent);
         self.timer = if waits && !blocked { after(now, self.rtt, self.probes, config) } else { Timer::OFF };
     }
@@ -325,138 +428,4 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Settings;
-    use knee_core::testing::Source;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    /// Arrival of a datagram, at the server or at the client.
-    #[derive(Clone, Copy, Debug)]
-    enum Arrives {
-        ToServer(ToServer),
-        ToClient(ToClient),
-    }
-
-    /// A handshake over a path of 50 ms each way. Datagrams leave 1 us apart, so that they stay in order.
-    struct Bench {
-        client: Client,
-        server: Server,
-        config: Config,
-        due: BTreeMap<(Time, u64), Arrives>,
-        sent: u64,
-        /// Datagrams lost, by how many have been sent.
-        lost: Vec<u64>,
-        bytes: (u64, u64),
-        validated: bool,
-    }
-
-    impl Bench {
-        fn new(certificate: u32, lost: &[u64]) -> Self {
-            let config = Config::new(&Settings { certificate, ..Settings::default() }).unwrap();
-            let (client, server) = (Client::default(), Server::default());
-            let (due, lost) = (BTreeMap::new(), lost.to_vec());
-            Self { client, server, config, due, sent: 0, lost, bytes: (0, 0), validated: false }
-        }
-
-        fn put(&mut self, now: Time, what: Arrives) {
-            if let Arrives::ToClient(datagram) = what {
-                self.bytes.1 += u64::from(datagram.size());
-                assert!(self.validated || self.bytes.1 <= 3 * self.bytes.0, "amplification: {:?}", self.bytes);
-            }
-            if !self.lost.contains(&self.sent) {
-                self.due.insert((now + Time::from_millis(50), self.sent), what);
-            }
-            self.sent += 1;
-        }
-
-        /// Runs until nothing is due. Gives when the client may send data, and when the server takes it, us.
-        fn run(&mut self) -> (Option<u64>, Option<u64>) {
-            let (mut connected, mut done) = (None, None);
-            let hello = self.client.start(Time::ZERO, &self.config);
-            self.put(Time::ZERO, Arrives::ToServer(hello));
-            for _ in 0..1_000 {
-                let next = self.due.keys().next().map_or(Time::MAX, |key| key.0);
-                let timers = [self.client.timer.not_before(), self.server.timer.not_before()];
-                let now = timers.into_iter().fold(next, Time::min);
-                if now == Time::MAX {
-                    return (connected, done);
-                }
-                let mut out = Vec::new();
-                if now == next {
-                    match self.due.pop_first().unwrap().1 {
-                        Arrives::ToServer(datagram) => {
-                            self.bytes.0 += u64::from(datagram.size);
-                            self.validated |= !matches!(datagram.what, FromClient::Hello(_));
-                            self.server.receive(&datagram, now, &self.config, &mut out);
-                        }
-                        Arrives::ToClient(datagram) => {
-                            let answer = self.client.receive(&datagram, now, &self.config);
-                            if let Some(answer) = answer {
-                                self.put(now, Arrives::ToServer(answer));
-                            }
-                        }
-                    }
-                } else if now == timers[0] {
-                    let probe = self.client.on_timer(now, &self.config);
-                    if let Some(probe) = probe {
-                        self.put(now, Arrives::ToServer(probe));
-                    }
-                } else {
-                    self.server.on_timer(now, &self.config, &mut out);
-                }
-                for datagram in out {
-                    self.put(now, Arrives::ToClient(datagram));
-                }
-                let us = now.as_nanos() / 1_000;
-                connected = connected.or(self.client.connected().map(|_| us));
-                done = done.or(self.server.is_done().then_some(us));
-            }
-            panic!("it goes on for ever");
-        }
-    }
-
-    fn takes(certificate: u32, lost: &[u64]) -> (Option<u64>, Option<u64>) {
-        Bench::new(certificate, lost).run()
-    }
-
-    /// RFC 9000, 8.1: 3600 bytes leave for a hello of 1200, of which Initial and Handshake packets take some 300. quinn
-    /// behind 100 ms takes 102 ms with certificates of up to 2.6 kB and 203 ms from 3.8 kB on.
-    #[test]
-    fn a_certificate_that_does_not_fit_in_three_datagrams_costs_a_round_trip() {
-        let ms = |certificate| takes(certificate, &[]).0.unwrap() / 1_000;
-        assert_eq!([0, 400, 2_600, 3_800, 9_000].map(ms), [100, 100, 100, 200, 200]);
-        let largest = (0..4_000).rev().find(|&certificate| ms(certificate) == 100).unwrap();
-        assert_eq!(largest, u32::from(IN_FIRST + 2 * IN_OTHERS) - REST_OF_FLIGHT);
-    }
-
-    /// By RFC 9002, 6.2.2, the first probe timeout is 333 + 4 * 166.5 = 999 ms; after an RTT of 100 ms, 300 ms.
-    #[test]
-    fn a_lost_datagram_costs_a_probe_timeout() {
-        let all = takes(400, &[]);
-        assert_eq!(all, (Some(100_000), Some(150_000)));
-        assert_eq!(takes(400, &[0]), (Some(1_099_000), Some(1_149_000)), "the hello");
-        assert_eq!(takes(400, &[0, 1]), (Some(999_000 + 1_998_000 + 100_000), Some(3_147_000)), "two of them");
-        assert_eq!(takes(400, &[2]), (Some(100_000), Some(100_000 + 300_000 + 50_000)), "the Finished");
-        assert_eq!(takes(400, &[3]), all, "what says that it is done");
-        // The client sends its hello again, before the server's timer fires for its own.
-        assert_eq!(takes(400, &[1]).0, Some(999_000 + 100_000), "the flight");
-        // The second of three datagrams: the client's acknowledgment of the first tells the server the RTT.
-        assert_eq!(takes(2_600, &[2]).0, Some(150_000 + 300_000 + 50_000), "one of the flight");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(500))]
-
-        /// Whatever is lost, it comes to an end, and no more leaves than three times what came ([`Bench::put`]).
-        #[test]
-        fn whatever_is_lost_the_handshake_ends(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let mut source = Source::new(&bytes);
-            let certificate = source.log_uniform(15) as u32;
-            let lost: Vec<u64> = (0..30).filter(|_| source.chance(100)).collect();
-            let (connected, done) = takes(certificate.min(MOST_CERTIFICATE), &lost);
-            prop_assert!(connected.is_some() && done.is_some());
-        }
-    }
-}
+mod tests;

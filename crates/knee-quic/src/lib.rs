@@ -3,8 +3,9 @@
 //!
 //! A [`Sender`] takes [`AckFrame`]s and timers and gives the packets that leave; a [`Receiver`] takes packets and gives
 //! ACK frames. Both know nothing of what lies between them. All of their packets are in one packet number space, that
-//! of application data; the [`handshake`] is by machines of its own, and confirmed from their start. A connection has
-//! one stream in each direction, or several at once with priorities ([`Sender::use_streams`]).
+//! of application data; the [`handshake`] is by machines of its own, and over before a sender starts, but for 0-RTT. A
+//! connection has one stream in each direction, or several at once with priorities ([`Sender::use_streams`]).
+//! [`preset`] has the settings of seven stacks.
 //!
 //! ```
 //! use knee_core::Time;
@@ -32,6 +33,7 @@ pub mod config;
 mod frame;
 mod frames;
 pub mod handshake;
+pub mod preset;
 mod ranges;
 pub mod receiver;
 pub mod sender;

@@ -7,7 +7,7 @@
 
 mod streams;
 
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use crate::frame::{AckFrame, DELAY_UNIT, EcnCounts, Mark};
 use crate::frames::Frames;
 use crate::ranges::{Range, Ranges};
@@ -16,6 +16,9 @@ use knee_core::Time;
 use knee_core::convert::saturating_index;
 use knee_tcp::timer::Timer;
 use std::sync::Arc;
+
+/// Most packets that one ACK is for where a number of them is for an RTT: picoquic's.
+const MOST_OF_AN_RTT: u32 = 64;
 
 /// A packet that arrives.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +62,10 @@ pub struct Receiver {
     reported: u64,
     /// Packets that elicited an ACK since the last one.
     unacknowledged: u32,
+    /// RTT of the handshake; zero until that is known.
+    pub rtt: Time,
+    /// Start of an RTT, packets that arrived in it, and in the one before.
+    round: (Time, u32, u32),
     /// The timer of a delayed ACK.
     pub delayed: Timer,
     counts: EcnCounts,
@@ -111,11 +118,12 @@ impl Receiver {
         self.largest_eliciting = expected.max(number + 1);
         //= RFC 9000, 13.2.2
         //# A receiver SHOULD send an ACK frame after receiving at least two ack-eliciting packets.
-        let enough = self.unacknowledged >= config.settings.ack_every;
+        let every = if config.varies_acks { self.every(number, now, config) } else { config.settings.ack_every };
+        let enough = self.unacknowledged >= every;
         //= RFC 9000, 13.2.1
         //# Similarly, packets marked with the ECN Congestion Experienced (CE) codepoint in the IP header SHOULD be
         //# acknowledged immediately, to reduce the peer's response time to congestion events.
-        let marked = packet.mark == Mark::Ce && (config.settings.ack_every <= 2 || !after_mark);
+        let marked = packet.mark == Mark::Ce && (every <= 2 || !after_mark);
         if enough || marked || self.out_of_order(number, expected, config) {
             return self.ack(now);
         }
@@ -123,9 +131,34 @@ impl Receiver {
             //= RFC 9000, 13.2.1
             //# ack-eliciting packets MUST be acknowledged at least once within the maximum delay an endpoint
             //# communicated using the max_ack_delay transport parameter; see Section 18.2.
-            self.delayed = Timer::at(now.saturating_add(config.settings.max_ack_delay));
+            let delay = if config.varies_acks { self.delay(number, config) } else { config.settings.max_ack_delay };
+            self.delayed = Timer::at(now.saturating_add(delay));
         }
         None
+    }
+
+    /// With how many packets an ACK leaves, when this one arrives.
+    #[cold]
+    fn every(&mut self, number: u64, now: Time, config: &Config) -> u32 {
+        let Settings { ack_every, ack_every_later, ack_later_from, acks_per_rtt, .. } = config.settings;
+        if acks_per_rtt > 0 {
+            let (since, packets, before) = self.round;
+            self.round =
+                if now >= since.saturating_add(self.rtt) { (now, 1, packets) } else { (since, packets + 1, before) };
+            return self.round.2.div_ceil(acks_per_rtt).clamp(ack_every, MOST_OF_AN_RTT.max(ack_every));
+        }
+        let is_late = ack_every_later > 0 && number >= u64::from(ack_later_from);
+        if is_late { ack_every_later } else { ack_every }
+    }
+
+    /// How long the ACK of this packet waits at most.
+    #[cold]
+    fn delay(&self, number: u64, config: &Config) -> Time {
+        let Settings { max_ack_delay, ack_later_from, ack_delay_rtt, granularity, .. } = config.settings;
+        if ack_delay_rtt == 0.0 || self.rtt == Time::ZERO || number < u64::from(ack_later_from) {
+            return max_ack_delay;
+        }
+        config.ack_delay_rtt.of_time(self.rtt).max(granularity).min(max_ack_delay)
     }
 
     /// True if packet `number` is so far out of order that an ACK leaves at once; `expected` is the number after the

@@ -16,10 +16,12 @@ from pydantic import (
     BeforeValidator,
     Field,
     FieldSerializationInfo,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_serializer,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -343,9 +345,20 @@ class Tcp(Table):
 
 
 class Quic(Table):
-    """Settings of the QUIC endpoints, the same for all flows."""
+    """Settings of the QUIC endpoints, the same for all flows.
 
+    A preset's values are in place of the defaults of keys that are not given; those are not written.
+    """
+
+    preset: Literal["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"] | None = Field(
+        None, description='the stack whose defaults hold, such as "quinn"; default: RFC 9002\'s'
+    )
     certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
+    zero_rtt: bool = Field(False, description="whether a client sends data behind its hello: true or false")
+    retry: bool = Field(False, description="whether a server asks for a token first: true or false")
+    idle_timeout: SomeTime | None = Field(
+        None, ge=1_000_000, le=1_000_000 * 10**9, description='a time such as "30 s"; default: none'
+    )
     initial_window: int = Field(10, ge=2, le=1000, description="a number of packets, 2 to 1000")
     initial_rtt: SomeTime = Field(
         333_000_000, ge=1_000, le=60 * 10**9, description='the RTT before the first sample, such as "100 ms"'
@@ -374,10 +387,32 @@ class Quic(Table):
     )
 
     @model_validator(mode="after")
+    def _as_preset(self) -> Quic:
+        for key, value in registry.quic_presets().get(self.preset or "", {}).items():
+            if key not in self.model_fields_set:
+                self.__dict__[key] = value
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_preset(self, handler: SerializerFunctionWrapHandler) -> Plain:
+        told = self.told
+        return {key: value for key, value in handler(self).items() if key in told}
+
+    @property
+    def told(self) -> list[str]:
+        """The keys that say what the preset does not."""
+        preset = registry.quic_presets().get(self.preset or "", {})
+        return [key for key in type(self).model_fields if key in self.model_fields_set or key not in preset]
+
+    @model_validator(mode="after")
     def _starts_no_larger(self) -> Quic:
         if self.initial_mtu > self.max_mtu:
             found = f"{units.format_bytes(self.initial_mtu)} is more than max_mtu, {units.format_bytes(self.max_mtu)}"
             raise Refused(found, "expected at most that", key="initial_mtu")
+        if self.zero_rtt and self.retry:
+            # RFC 9000, 17.2.3.
+            found = "with retry = true the server discards the data of each first flight"
+            raise Refused(found, "expected one of the two, or none", key="zero_rtt")
         return self
 
 

@@ -246,6 +246,12 @@ def of(part: str) -> dict[str, Entry]:
     return _registry()[part]
 
 
+@cache
+def quic_presets() -> dict[str, dict[str, Any]]:
+    """By name of a stack whose defaults the simulator's endpoints can have, keys of ``[quic]`` in base units."""
+    return dict(json.loads(_core.quic_presets()))
+
+
 #: QUIC stacks beside quinn (docs/quic.md).
 STACKS = ("noq",)
 

@@ -46,7 +46,7 @@ def schema() -> Schema:
             keys[of].pop("type", None)
         if "overhead" in keys:
             keys["overhead"] = {**keys["overhead"], "pattern": _FRAMING}
-        if "preset" in keys:
+        if {"kind", "preset"} <= keys.keys():
             part["required"] = ["kind"]
     for name, short in _SHORT.items():
         parts[name] = {"anyOf": [short, parts[name]]}

@@ -63,7 +63,7 @@ def build(scenario: Scenario) -> Specification:
         "warmup": scenario.warmup,
         "interval": scenario.interval,
         "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
-        "quic": {name: getattr(scenario.quic, name) for name in type(scenario.quic).model_fields},
+        "quic": {name: getattr(scenario.quic, name) for name in scenario.quic.told},
         "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
         "flows": [*_flows(scenario, numbers, tunnels), *_probes(scenario, numbers, tunnels)],
         "changes": _changes(scenario, numbers),
@@ -216,7 +216,18 @@ _ALWAYS_ASKED = 25_000_000
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
 #: Keys of [quic] that the simulator's endpoints alone have, and not those of QUIC stacks.
-_OF_OWN = ("certificate", "initial_window", "initial_rtt", "packet_threshold", "pacing", "max_streams")
+_OF_OWN = (
+    "preset",
+    "certificate",
+    "zero_rtt",
+    "retry",
+    "idle_timeout",
+    "initial_window",
+    "initial_rtt",
+    "packet_threshold",
+    "pacing",
+    "max_streams",
+)
 
 
 def _check_endpoints(scenario: Scenario) -> None:
@@ -301,6 +312,11 @@ def _check_own_endpoints(scenario: Scenario) -> None:
         if value is not None and value > most:
             found = f"{said(value)} is more than the simulator's endpoints have"
             raise Refused(found, f"expected at most {said(most)}", key=f"quic.{key}")
+    for key in ("receive_window", "stream_receive_window"):
+        value = getattr(quic, key)
+        if value is not None and value < quic.max_mtu:
+            found = f"{format_bytes(value)} does not hold a packet of max_mtu, {format_bytes(quic.max_mtu)}"
+            raise Refused(found, f"expected at least {format_bytes(quic.max_mtu)}, or no such key", key=f"quic.{key}")
 
 
 def _check_quic(scenario: Scenario, flow: Flow, key: str) -> None:

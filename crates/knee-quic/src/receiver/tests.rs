@@ -73,6 +73,46 @@ fn a_reordering_threshold_delays_what_a_gap_lets_leave() {
     assert_eq!(bench.answered(&[0, 3, 2, 9, 8, 20]), [8]);
 }
 
+/// Chromium: every second packet up to the 100th, then every tenth, or a quarter of the handshake's RTT after the first
+/// one that waits, but a millisecond at least and 25 at most.
+#[test]
+fn chromiums_acks_are_rarer_from_the_100th_packet_on() {
+    let preset = crate::preset::find("chromium").unwrap();
+    let mut bench = Bench::new(|settings| *settings = (preset.settings)());
+    let all: Vec<u64> = (0..140).collect();
+    let answered = bench.answered(&all);
+    assert_eq!(answered, (0..50).map(|i| 2 * i + 1).chain([109, 119, 129, 139]).collect::<Vec<_>>());
+    for (ms, waits) in [(40, 10), (2, 1), (200, 25)] {
+        bench.0.rtt = Time::from_millis(ms);
+        bench.0.ack(Time::ZERO);
+        let number = bench.0.expected();
+        assert_eq!(bench.at(0, number, Mark::NotEct), None);
+        assert_eq!(bench.0.delayed.not_before(), Time::from_millis(waits));
+    }
+}
+
+/// picoquic: four ACKs for the packets of the RTT before, each for 2 to 64 packets.
+#[test]
+fn picoquics_acks_are_four_in_an_rtt() {
+    let preset = crate::preset::find("picoquic").unwrap();
+    for (packets, every) in [(4, 2), (40, 10), (1_000, 64)] {
+        let mut bench = Bench::new(|settings| *settings = (preset.settings)());
+        bench.0.rtt = Time::from_millis(10);
+        // Two RTTs: the ACKs of the second one count.
+        let mut seen = Vec::new();
+        for number in 0..2 * packets {
+            if bench.at(10_000 * number / packets, number, Mark::NotEct).is_some() && number >= packets {
+                seen.push(number);
+            }
+        }
+        assert!(seen.windows(2).all(|pair| pair[1] - pair[0] == every), "{every}: {seen:?}");
+        let mut bench = Bench::new(|settings| *settings = (preset.settings)());
+        bench.0.rtt = Time::from_millis(20);
+        bench.at(0, 0, Mark::NotEct);
+        assert_eq!(bench.0.delayed.not_before(), Time::from_millis(5), "a quarter of the RTT");
+    }
+}
+
 /// draft-ietf-quic-ack-frequency: where ACKs are rarer than every second packet, the first mark in a row is told at
 /// once.
 #[test]

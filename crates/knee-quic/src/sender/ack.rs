@@ -190,7 +190,9 @@ impl Sender {
                 self.lost_packets.remove(place);
                 place = place.min(self.lost_packets.len());
                 self.totals.spurious += 1;
-                self.totals.spurious_reach = self.totals.spurious_reach.max(self.view.snd_una - 1 - lost.number);
+                let reach = self.view.snd_una - 1 - lost.number;
+                self.totals.spurious_reach = self.totals.spurious_reach.max(reach);
+                self.adapt_threshold(reach, config);
                 if let Some(streams) = &mut self.streams {
                     streams.acknowledge(lost.number, config);
                 }

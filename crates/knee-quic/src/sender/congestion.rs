@@ -99,7 +99,9 @@ impl Sender {
     pub(super) fn on_losses(&mut self, losses: &Losses, config: &Config) {
         let Some(newest) = losses.newest_sent else { return };
         self.lost_at = self.view.now;
-        if !losses.persistent {
+        self.pacer.end_first_burst();
+        let most = config.settings.persistent_probes;
+        if !losses.persistent && (most == 0 || self.pto_count <= most) {
             self.on_congestion(Signal::Loss, newest, config);
             return;
         }

@@ -43,6 +43,13 @@ impl Sender {
         }
     }
 
+    /// Drops all datagrams that wait.
+    pub fn drop_datagrams(&mut self) {
+        while let Some((number, _)) = self.datagrams.pop() {
+            self.datagrams.dropped.push(number);
+        }
+    }
+
     /// Numbers of the datagrams that were dropped since the last call.
     pub fn take_dropped(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.datagrams.dropped)

@@ -4,6 +4,7 @@ use super::testing::{config, counted, frame, numbers, sender};
 use super::{Outgoing, Sender, SenderInit, Violation};
 use crate::config::Config;
 use crate::frame::{AckFrame, Mark};
+use crate::preset::ALL;
 use crate::ranges::Ranges;
 use crate::receiver::{Arrival, Receiver};
 use knee_core::testing::Source;
@@ -59,15 +60,26 @@ fn draw_config(source: &mut Source) -> Config {
     })
 }
 
+/// Settings at random, or a preset's.
+fn draw_any_config(source: &mut Source) -> Config {
+    let preset = source.maybe(|source| source.one_of(&ALL));
+    preset.map_or_else(|| draw_config(source), |preset| config(|settings| *settings = (preset.settings)()))
+}
+
 impl Bench {
-    /// One at random with this algorithm.
+    /// One at random with this algorithm, whose settings RFC 9002's pseudocode has.
     pub fn draw(cc: &str, source: &mut Source) -> Self {
         let config = draw_config(source);
+        Self::with(cc, &config, source)
+    }
+
+    /// One at random with this algorithm and these settings.
+    fn with(cc: &str, config: &Config, source: &mut Source) -> Self {
         let bytes = source.maybe(|source| source.range(0, 60_000));
         let init = SenderInit { bytes, ecn: source.chance(100), ..SenderInit::default() };
         Self {
-            sender: sender(cc, init, None, &config),
-            config,
+            sender: sender(cc, init, None, config),
+            config: *config,
             receiver: Receiver::default(),
             now: Time::ZERO,
             packets: Vec::new(),
@@ -270,7 +282,8 @@ proptest! {
         let mut source = Source::new(&bytes);
         let entries = knee_cc::registry();
         let entry = &entries[usize::from(source.byte()) % entries.len()];
-        Bench::draw(entry.name, &mut source).run(&mut source, &mut |_, _, _, _| {});
+        let config = draw_any_config(&mut source);
+        Bench::with(entry.name, &config, &mut source).run(&mut source, &mut |_, _, _, _| {});
     }
 
     /// All data arrives, however much is lost both ways.
@@ -278,7 +291,7 @@ proptest! {
     fn all_data_is_delivered(seed: u64, cc: u8, loss in 0u64..40, jitter in 0u64..30_000_000, draw: [u8; 40]) {
         let entries = knee_cc::registry();
         let entry = &entries[usize::from(cc) % entries.len()];
-        let config = draw_config(&mut Source::new(&draw));
+        let config = draw_any_config(&mut Source::new(&draw));
         let mut pipe = Pipe { rng: Rng::stream(seed, "pipe"), loss, base: Time::from_millis(10), jitter };
         transfer(entry.name, 50_000 + seed % 50_000, &mut pipe, &config);
     }

@@ -4,6 +4,7 @@ use super::flight::LostPacket;
 use super::{Outgoing, Sender};
 use crate::config::Config;
 use knee_core::Time;
+use knee_core::convert::saturating_u32;
 use knee_tcp::timer::Timer;
 
 /// Packets found lost at once.
@@ -34,9 +35,13 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Time, config: &Config) -> Losses {
         let (mut losses, mut row) = (Losses::default(), None);
         self.loss_time = None;
-        let delay = self.rtt.loss_delay(config);
+        let (delay, threshold) = if config.varies_thresholds {
+            (self.rtt.varied_loss_delay(self.totals.spurious > 0, config), self.threshold_in_flight(config))
+        } else {
+            (self.rtt.loss_delay(config), u64::from(self.packet_threshold))
+        };
         // Packets below this number are lost by number.
-        let below = self.view.snd_una.saturating_sub(u64::from(config.settings.packet_threshold));
+        let below = self.view.snd_una.saturating_sub(threshold);
         let mut place = 0;
         while let Some(record) = self.flight.get(place).copied() {
             //= RFC 9002, 6.1
@@ -69,6 +74,23 @@ impl Sender {
             self.flight.drop_settled();
         }
         losses
+    }
+
+    /// Packets by which a packet is reordered before it is lost, given those in flight.
+    #[cold]
+    fn threshold_in_flight(&self, config: &Config) -> u64 {
+        let most = u64::from(config.settings.flight_threshold_most);
+        let half = self.bytes_in_flight / u64::from(config.datagram) / 2;
+        u64::from(self.packet_threshold).max(half.min(most))
+    }
+
+    /// A packet was not lost that is that far from the largest one acknowledged: the next one like it would not be.
+    pub(super) fn adapt_threshold(&mut self, reach: u64, config: &Config) {
+        //= RFC 9002, 6.1.1
+        //# Algorithms that increase the reordering threshold after spuriously detecting losses, such as RACK [RFC8985],
+        //# have proven to be useful in TCP and are expected to be at least as useful in QUIC.
+        let wanted = saturating_u32(reach + 1).min(config.settings.packet_threshold_most);
+        self.packet_threshold = self.packet_threshold.max(wanted);
     }
 
     /// Packets of the record at `place` are lost.
@@ -134,7 +156,8 @@ impl Sender {
         //= RFC 9002, 6.2.1
         //# When a PTO timer expires, the PTO backoff MUST be increased, resulting in the PTO period being set to twice
         //# its current value.
-        let period = self.rtt.pto(config).mul_div(1 << self.pto_count.min(u64::BITS - 1), 1);
+        let pto = self.rtt.pto(config).max(config.settings.least_pto);
+        let period = pto.mul_div(1 << self.pto_count.min(u64::BITS - 1), 1);
         self.last_sent.saturating_add(period)
     }
 
@@ -144,7 +167,10 @@ impl Sender {
         //# The PTO timer MUST NOT be set if a timer is set for time threshold loss detection; see Section 6.1.2.
         self.timer = match self.loss_time {
             Some(time) => Timer::at(time),
-            None if self.view.in_flight == 0 => Timer::OFF,
+            //= RFC 9002, 6.2.1
+            //# An endpoint MUST NOT set its PTO timer for the Application Data packet number space until the handshake
+            //# is confirmed.
+            None if self.view.in_flight == 0 || self.early => Timer::OFF,
             None => Timer::at(self.pto_at(config)),
         };
     }

@@ -28,6 +28,8 @@ mod laws;
 mod loss;
 mod pacer;
 #[cfg(test)]
+mod presets;
+#[cfg(test)]
 mod reference;
 mod rtt;
 mod schedule;
@@ -164,12 +166,18 @@ pub struct Sender {
     rtt: RttEstimator,
     /// The timer of loss detection.
     pub timer: Timer,
+    /// Packets by which a packet is reordered before it is lost.
+    packet_threshold: u32,
     /// When the next packet counts as lost by its age.
     loss_time: Option<Time>,
     /// Probe timeouts since the last packet was newly acknowledged.
     pto_count: u32,
     /// When a packet left last.
     last_sent: Time,
+    /// The handshake is not over: packets leave as 0-RTT, or behind a server's flight.
+    early: bool,
+    /// Bytes that may have been sent until then, as UDP's payload: few to an address that is not validated.
+    allowed: u64,
     /// Its pacing clock.
     pub pacer: Pacer,
     ecn: Validation,
@@ -213,9 +221,12 @@ impl Sender {
             seen_below: None,
             rtt: RttEstimator::new(config),
             timer: Timer::OFF,
+            packet_threshold: config.settings.packet_threshold,
             loss_time: None,
             pto_count: 0,
             last_sent: Time::ZERO,
+            early: false,
+            allowed: u64::MAX,
             pacer: Pacer::new(init.needs.pacing || config.settings.pacing),
             ecn: Validation::new(mark),
             recovery_start: None,
@@ -238,6 +249,25 @@ impl Sender {
         (self.first_tx, self.delivered_at) = (Micros::of(now), Micros::of(now));
         self.cc = Some(cc);
         self.tell(StateEvent::Start);
+    }
+
+    /// The algorithm is in place before the handshake is over, whose RTT [`Sender::confirm`] tells.
+    pub fn adopt_early(&mut self, cc: Box<dyn DynCongestionControl>, now: Time, config: &Config) {
+        self.early = true;
+        self.adopt(cc, None, now, config);
+    }
+
+    /// This many bytes may leave from now on, as UDP's payload.
+    pub const fn allow(&mut self, bytes: u64) {
+        self.allowed = self.totals.sent_bytes.saturating_add(bytes);
+    }
+
+    /// The handshake, of this RTT, is over for a sender that began before: [`Sender::send`] is to be called.
+    pub fn confirm(&mut self, rtt: Time, now: Time, config: &Config) {
+        if std::mem::take(&mut self.early) {
+            self.view.now = now;
+            self.take_rtt(rtt, Time::ZERO, now, config);
+        }
     }
 
     /// The application has `bytes` more to send.

@@ -4,12 +4,16 @@
 //! nanosecond: nothing is lost to rounding.
 
 use super::{Record, Sender};
-use crate::config::Config;
+use crate::config::{Config, Factor, Settings};
+use knee_cc::CaState;
 use knee_core::convert::count_u32;
 use knee_core::{Bytes, Rate, Time};
 
 /// Units of the bucket in a byte. A burst is at most 10,000 packets of 65,527 bytes, 5 * 10^18 units.
 const BYTE: u64 = 8_000_000_000;
+
+/// Most packets of a burst that is a time's: quinn's.
+const MOST_OF_A_TIME: u64 = 256;
 
 /// The pacing clock of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +22,8 @@ pub struct Pacer {
     /// Units missing in the bucket at `at`.
     missing: u64,
     at: Time,
+    /// The number after the packets that leave at once since none was in flight before.
+    first_burst: Option<u64>,
     /// When it lets the next packet leave; `Time::MAX` where no packet waits for it.
     pub due: Time,
 }
@@ -25,12 +31,17 @@ pub struct Pacer {
 impl Pacer {
     /// A full bucket.
     pub const fn new(on: bool) -> Self {
-        Self { on, missing: 0, at: Time::ZERO, due: Time::MAX }
+        Self { on, missing: 0, at: Time::ZERO, first_burst: None, due: Time::MAX }
     }
 
     /// True if it paces.
     pub const fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// Packets are paced again, whatever was in flight.
+    pub const fn end_first_burst(&mut self) {
+        self.first_burst = None;
     }
 
     fn refill(&mut self, now: Time, rate: Rate) {
@@ -52,6 +63,12 @@ impl Pacer {
         Err(now.saturating_add(Time::from_nanos(wait)))
     }
 
+    /// When the bucket is full, if nothing leaves before.
+    fn full_at(&self, now: Time, rate: Rate) -> Time {
+        let wait = if rate == Rate::ZERO { u64::MAX } else { self.missing.div_ceil(rate.as_bps()) };
+        now.saturating_add(Time::from_nanos(wait))
+    }
+
     /// `bytes` leave.
     const fn take(&mut self, bytes: u64) {
         self.missing = self.missing.saturating_add(bytes * BYTE);
@@ -68,6 +85,12 @@ impl Sender {
     /// The pacing rate: the algorithm's, else a multiple of a window per RTT; where the algorithm asks for pacing and
     /// sets no rate, Linux's multiple (`tcp_update_pacing_rate`).
     pub fn pacing_rate(&self, config: &Config) -> Rate {
+        let starts = self.control.cwnd < self.control.ssthresh;
+        self.rate_by(if starts { config.pacing_gain_start } else { config.pacing_gain }, config)
+    }
+
+    /// The pacing rate, with `gain` windows per RTT where nothing else says how many.
+    fn rate_by(&self, gain: Factor, config: &Config) -> Rate {
         if let Some(rate) = self.control.pacing_rate {
             return rate;
         }
@@ -75,18 +98,17 @@ impl Sender {
         //# rate = N * congestion_window / smoothed_rtt
         let rate = Rate::over(Bytes(self.window(config)), self.rtt.smoothed());
         if !self.needs.pacing {
-            return config.pacing_gain.of_rate(rate);
+            return gain.of_rate(rate);
         }
         rate.mul_div(if self.control.cwnd < self.control.ssthresh / 2 { 20 } else { 12 }, 10)
     }
 
-    /// Bytes that leave at once though they are paced: a packet where the algorithm asks for pacing.
-    fn burst(&self, config: &Config) -> u64 {
+    /// Packets that leave at once though they are paced: one where the algorithm asks for pacing.
+    fn burst(&self, config: &Config) -> u32 {
         //= RFC 9002, 7.7
         //# Senders SHOULD limit bursts to the initial congestion window; see Section 7.2.
         let strict = self.needs.pacing || self.control.pacing_rate.is_some();
-        let packets = if strict { 1 } else { config.settings.burst.min(u32::from(self.control.max_burst)).max(1) };
-        u64::from(packets) * u64::from(config.datagram)
+        if strict { 1 } else { config.settings.burst.min(u32::from(self.control.max_burst)).max(1) }
     }
 
     /// How many packets of `size` bytes the pacer lets leave now. If none, its timer is set.
@@ -96,14 +118,71 @@ impl Sender {
         if !self.pacer.on {
             return Record::MOST;
         }
-        let rate = self.pacing_rate(config);
-        match self.pacer.allows(now, rate, size, self.burst(config)) {
+        if config.tunes_pacer {
+            return self.paced_otherwise(size, now, config);
+        }
+        let rate = self.rate_by(config.pacing_gain, config);
+        let burst = u64::from(self.burst(config)) * u64::from(config.datagram);
+        match self.pacer.allows(now, rate, size, burst) {
             Ok(count) => count,
             Err(due) => {
                 (self.pacer.due, self.view.paced_until) = (due, due);
                 0
             }
         }
+    }
+
+    /// How many packets another bucket than that of RFC 9002 lets leave now. If none, its timer is set.
+    #[cold]
+    fn paced_otherwise(&mut self, size: u64, now: Time, config: &Config) -> u32 {
+        let Settings { refill_whole, least_wait, pacing_least_rtt, .. } = config.settings;
+        if self.rtt.smoothed() < pacing_least_rtt {
+            return Record::MOST;
+        }
+        if let Some(count) = self.first_burst(config) {
+            return count;
+        }
+        let rate = self.pacing_rate(config);
+        let burst = self.tuned_burst(rate, config);
+        match self.pacer.allows(now, rate, size, burst) {
+            Ok(count) => count,
+            Err(due) => {
+                let due = if refill_whole { self.pacer.full_at(now, rate) } else { due };
+                if due.saturating_sub(now) < least_wait {
+                    return 1;
+                }
+                (self.pacer.due, self.view.paced_until) = (due, due);
+                0
+            }
+        }
+    }
+
+    /// Packets that leave at once since none was in flight before; none where the bucket decides.
+    fn first_burst(&mut self, config: &Config) -> Option<u32> {
+        let most = config.settings.burst_first;
+        if most > 0 && self.view.in_flight == 0 && self.view.ca == CaState::Open {
+            self.pacer.first_burst = Some(self.view.snd_nxt + u64::from(most.min(self.control.cwnd)));
+        }
+        let end = self.pacer.first_burst?;
+        // They take nothing from the bucket.
+        self.pacer.missing = 0;
+        let packets = count_u32(end.saturating_sub(self.view.snd_nxt).min(u64::from(Record::MOST)));
+        if packets == 0 {
+            self.pacer.first_burst = None;
+        }
+        (packets > 0).then_some(packets)
+    }
+
+    /// Bytes of a burst, of a part of the window at most, or of a time, unless the algorithm asks for pacing.
+    fn tuned_burst(&self, rate: Rate, config: &Config) -> u64 {
+        let Settings { burst_share, burst_time, .. } = config.settings;
+        let (packets, datagram) = (self.burst(config), u64::from(config.datagram));
+        if self.needs.pacing || self.control.pacing_rate.is_some() {
+            return datagram;
+        }
+        let share = self.control.cwnd.checked_div(burst_share).map_or(u32::MAX, |share| share.max(2));
+        let bytes = u64::from(packets.min(share)) * datagram;
+        bytes.max(rate.bytes_in(burst_time).0.min(MOST_OF_A_TIME * datagram))
     }
 
     /// Books `bytes` that leave now, probes included. The bucket is refilled first where no packet asked for it.
@@ -118,7 +197,8 @@ impl Sender {
 
     /// Empties the bucket: the next packet leaves a whole interval from now.
     pub(super) fn drain_pacer(&mut self, now: Time, config: &Config) {
-        self.pacer.drain(now, self.pacing_rate(config), self.burst(config));
+        let rate = self.pacing_rate(config);
+        self.pacer.drain(now, rate, self.tuned_burst(rate, config));
     }
 }
 

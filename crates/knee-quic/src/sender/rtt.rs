@@ -1,7 +1,7 @@
 //! The RTT: latest, smoothed, its variation and the least (RFC 9002, 5), in whole nanoseconds.
 
 use super::Sender;
-use crate::config::Config;
+use crate::config::{Config, Factor};
 use knee_core::Time;
 
 /// Estimator of the RTT.
@@ -80,12 +80,28 @@ impl RttEstimator {
 
     /// The time after which a packet is lost that was sent before one that arrived.
     pub fn loss_delay(&self, config: &Config) -> Time {
+        self.loss_delay_by(config.time_threshold, config)
+    }
+
+    /// That time where it changes, once a loss was none, or is not in RTTs.
+    #[cold]
+    pub fn varied_loss_delay(&self, late: bool, config: &Config) -> Time {
+        let window = config.settings.reordering_window;
+        if window == Time::ZERO {
+            return self.loss_delay_by(if late { config.late_time_threshold } else { config.time_threshold }, config);
+        }
+        // The largest packet acknowledged came back after the latest RTT.
+        let delay = self.latest.saturating_add((self.smoothed / 4).min(window));
+        delay.saturating_add(config.settings.max_ack_delay).min(self.pto(config))
+    }
+
+    fn loss_delay_by(&self, threshold: Factor, config: &Config) -> Time {
         //= RFC 9002, 6.1.2
         //# To avoid declaring packets as lost too early, this time threshold MUST be set to at least the local timer
         //# granularity, as indicated by the kGranularity constant.
         //= RFC 9002, 6.1.2
         //# max(kTimeThreshold * max(smoothed_rtt, latest_rtt), kGranularity)
-        config.time_threshold.of_time(self.smoothed.max(self.latest)).max(config.settings.granularity)
+        threshold.of_time(self.smoothed.max(self.latest)).max(config.settings.granularity)
     }
 
     /// The probe timeout without backoff.
@@ -94,7 +110,8 @@ impl RttEstimator {
         //# The PTO period MUST be at least kGranularity to avoid the timer expiring immediately.
         //= RFC 9002, 6.2.1
         //# PTO = smoothed_rtt + max(4*rttvar, kGranularity) + max_ack_delay
-        let variation = self.variation.mul_div(4, 1).max(config.settings.granularity);
+        let variations = u64::from(config.settings.pto_variations);
+        let variation = self.variation.mul_div(variations, 1).max(config.settings.granularity);
         self.smoothed.saturating_add(variation).saturating_add(config.settings.max_ack_delay)
     }
 

@@ -55,16 +55,16 @@ fn priority(draw: u8) -> Priority {
 }
 
 impl Connection {
-    fn new(cc: &str, config: Config, seed: u64, loss: u64, jitter: u64) -> Self {
+    fn new(cc: &str, config: &Config, seed: u64, loss: u64, jitter: u64) -> Self {
         let end = |opens| {
             let init = SenderInit { bytes: Some(0), ..SenderInit::default() };
-            let mut sender = sender(cc, init, Some(Time::from_millis(20)), &config);
-            sender.use_streams(opens, &config);
+            let mut sender = sender(cc, init, Some(Time::from_millis(20)), config);
+            sender.use_streams(opens, config);
             let (came, complete, sent, acked) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
             End { sender, receiver: Receiver::default(), next: 0, came, complete, sent, acked, sizes: BTreeMap::new() }
         };
         Self {
-            config,
+            config: *config,
             ends: [end(true), end(false)],
             now: Time::ZERO,
             rng: Rng::stream(seed, "pipe"),
@@ -281,7 +281,7 @@ proptest! {
         let entry = &entries[usize::from(cc) % entries.len()];
         let run = || {
             let config = any_config(windows, streams, pacing);
-            let mut connection = Connection::new(entry.name, config, seed, loss, jitter);
+            let mut connection = Connection::new(entry.name, &config, seed, loss, jitter);
             for (stream, &(bytes, draw)) in (0..).zip(&messages) {
                 connection.write(0, stream, bytes, priority(draw));
             }

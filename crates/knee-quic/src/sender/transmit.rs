@@ -52,9 +52,10 @@ impl Sender {
             //# An endpoint MUST NOT send a packet if it would cause bytes_in_flight (see Appendix B.2) to be larger
             //# than the congestion window, unless the packet is sent on a PTO timer expiration (see Section 6.2) or
             //# when entering recovery (see Section 7.3.2).
-            let fitting = saturating_u32(room / config.size(len));
+            let allowed = if self.early { room.min(self.allowed - self.totals.sent_bytes) } else { room };
+            let fitting = saturating_u32(allowed / config.size(len));
             if fitting == 0 {
-                self.held_back = true;
+                self.held_back = room < config.size(len);
                 break;
             }
             //= RFC 9002, 7.8
@@ -97,6 +98,17 @@ impl Sender {
         (bytes > 0).then_some(Data::of_stream(self.next, bytes, false))
     }
 
+    /// The probe timeout of the handshake has fired before that is over: probes with what is in flight leave, too.
+    pub fn probe_early(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
+        //= RFC 9002, 6.2.4
+        //# In addition to sending data in the packet number space for which the timer expired, the sender SHOULD send
+        //# ack-eliciting packets from other packet number spaces with in-flight data, coalescing packets if possible.
+        if self.early && self.view.in_flight > 0 {
+            self.view.now = now;
+            self.send_probes(now, config, out);
+        }
+    }
+
     /// Sends one or two probes whatever the window.
     pub(super) fn send_probes(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         let (mut behind, mut probed) = (0, 0);
@@ -104,7 +116,8 @@ impl Sender {
         //# An endpoint MAY send up to two full-sized datagrams containing ack-eliciting packets to avoid an expensive
         //# consecutive PTO expiration due to a single lost datagram or to transmit data from multiple packet number
         //# spaces.
-        for i in 0..config.settings.probes {
+        let probes = config.settings.probes;
+        for i in 0..if self.pto_count <= 1 { probes.min(config.settings.first_probes) } else { probes } {
             //= RFC 9002, 6.2.4
             //# An endpoint SHOULD include new data in packets that are sent on PTO expiration.
             //= RFC 9002, 6.2.4

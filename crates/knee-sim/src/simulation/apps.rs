@@ -21,7 +21,7 @@ mod calls;
 mod halves;
 
 use super::hosts::Hosts;
-use knee_core::convert::index_u32;
+use knee_core::convert::{index, index_u32};
 use knee_core::{Priority, Rng, Time};
 use knee_net::network::Network;
 use knee_net::observe::FlowCounts;
@@ -48,6 +48,8 @@ pub(super) enum Action {
     Open(Conn),
     /// It starts an exchange of this number.
     Send(Conn, u64, Exchange),
+    /// A connection timed out before all of its exchanges were complete.
+    Reopen(Conn),
     /// It closes a connection.
     Close(Conn),
     /// It asks to be woken.
@@ -123,8 +125,8 @@ struct Answer {
     /// When it is ready.
     at: Time,
     bytes: u64,
-    /// The exchange whose it is, where that has a stream of its own.
-    number: u64,
+    /// Its stream, where it has one of its own.
+    stream: u64,
     priority: Priority,
 }
 
@@ -171,8 +173,10 @@ struct Connection {
     /// Exchanges that were started, and those completed one after the other.
     started: u64,
     completed: u64,
-    /// Exchanges that are not complete, where each has a stream of its own.
+    /// Exchanges that are not complete, over QUIC.
     running: BTreeMap<u64, Exchange>,
+    /// The exchange of each stream, where each has one of its own.
+    streams: Vec<u64>,
     /// Answers that are being made.
     preparing: VecDeque<Answer>,
     /// Answers in flight: the segment after the last one.
@@ -202,6 +206,12 @@ impl RunningApp {
 }
 
 impl Connection {
+    /// The exchange on a stream, while it is not complete.
+    fn on_stream(&self, stream: u64) -> Option<(u64, Exchange)> {
+        let number = *self.streams.get(index(stream))?;
+        Some((number, *self.running.get(&number)?))
+    }
+
     const fn new(number: u64) -> Self {
         Self {
             away: u32::MAX,
@@ -212,6 +222,7 @@ impl Connection {
             started: 0,
             completed: 0,
             running: BTreeMap::new(),
+            streams: Vec::new(),
             preparing: VecDeque::new(),
             answers: VecDeque::new(),
             carried: [VecDeque::new(), VecDeque::new()],
@@ -285,6 +296,11 @@ impl Apps {
     /// Adds something to be done.
     pub(super) fn act(&mut self, flow: u32, action: Action) {
         self.actions.push_back((flow, action));
+    }
+
+    /// Adds something to be done before all else.
+    fn act_first(&mut self, flow: u32, action: Action) {
+        self.actions.push_front((flow, action));
     }
 
     /// The next action.

@@ -160,7 +160,7 @@ impl Model {
                     (true, true) => {
                         let connection = QuicEnds::connection(&init, (End::Sender, false), config, start);
                         let datagrams = self.datagrams(flow, i, ecn.codepoint, spec);
-                        Ends::Udp(Box::new(UdpFlow::Carried(CarriedFlow::new(datagrams, connection, *config))))
+                        Ends::Udp(Box::new(UdpFlow::Carried(CarriedFlow::new(datagrams, connection, config))))
                     }
                     (false, false) => {
                         let stack = QuicFlow::of(&settings.algorithms[algorithm], flow, i, ecn.is_on(), spec);

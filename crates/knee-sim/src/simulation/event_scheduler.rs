@@ -217,6 +217,9 @@ impl EventScheduler {
         let (hosts, at) = model.hosts_at(i);
         hosts.on_timer(i, timer, at, &mut self.outbox);
         self.send_and_arm(model, i, End::with(timer));
+        if model.apps.carries(i) && model.apps.note_timeout(i, &model.hosts) {
+            self.serve_applications(model);
+        }
     }
 
     /// A packet has arrived at an end of its path: data at the receiver, an ACK at the sender.

@@ -418,6 +418,11 @@ impl Hosts {
         }
     }
 
+    /// Tells whether the connection on path `i` has timed out at the end that opened it.
+    pub(super) fn is_over(&self, i: u32) -> bool {
+        matches!(&self.slots[i as usize].ends, Ends::Quic(quic) if quic.is_over())
+    }
+
     /// A connection that an application opened connects, on path `i`. Gives the end that does.
     pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
         let pair = self.pair(i);

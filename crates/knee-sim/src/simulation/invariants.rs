@@ -236,7 +236,21 @@ pub fn network(bytes: &[u8]) -> Value {
     json!({
         "duration": duration, "seed": seed, "interval": interval, "warmup": warmup,
         "links": all, "flows": flows, "changes": changes, "tcp": tcp,
+        "quic": quic(source),
     })
+}
+
+/// Settings of knee's endpoints of QUIC.
+fn quic(source: &mut Source) -> Value {
+    let mut quic = json!({});
+    if source.chance(128) {
+        quic[source.one_of(&["zero_rtt", "retry"])] = json!(true);
+    }
+    if source.chance(128) {
+        let presets = ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"];
+        quic["preset"] = json!(source.one_of(&presets));
+    }
+    quic
 }
 
 /// Checks what these bytes stand for.

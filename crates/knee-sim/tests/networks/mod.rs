@@ -132,15 +132,27 @@ pub fn any_works() -> impl Strategy<Value = Works> {
 /// The same networks; in half of them some flows go over QUIC.
 pub fn with_quic(networks: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     let acks = (prop_oneof![Just(25 * MS), MS..100 * MS], 0u64..12);
-    (networks, any::<bool>(), any::<u16>(), acks).prop_map(|(mut spec, some, over, (delay, threshold))| {
-        for (i, flow) in spec["flows"].as_array_mut().unwrap().iter_mut().enumerate() {
-            if some && over >> (i % 16) & 1 == 1 {
-                flow["transport"] = json!("quic");
+    let presets = ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"];
+    let starts = (0usize..6, prop::option::of(MS..S), prop::option::of(prop::sample::select(presets.to_vec())));
+    (networks, any::<bool>(), any::<u16>(), acks, starts).prop_map(
+        |(mut spec, some, over, (delay, threshold), starts)| {
+            for (i, flow) in spec["flows"].as_array_mut().unwrap().iter_mut().enumerate() {
+                if some && over >> (i % 16) & 1 == 1 {
+                    flow["transport"] = json!("quic");
+                }
             }
-        }
-        spec["quic"] = json!({"max_ack_delay": delay, "ack_eliciting_threshold": threshold});
-        spec
-    })
+            spec["quic"] = json!({
+                "zero_rtt": starts.0 == 0, "retry": starts.0 == 1, "idle_timeout": starts.1,
+            });
+            if let Some(preset) = starts.2 {
+                spec["quic"]["preset"] = json!(preset);
+            } else {
+                spec["quic"]["max_ack_delay"] = json!(delay);
+                spec["quic"]["ack_eliciting_threshold"] = json!(threshold);
+            }
+            spec
+        },
+    )
 }
 
 prop_compose! {

@@ -80,6 +80,23 @@ impl Apps {
         running.application = Some(application);
     }
 
+    /// A path is taken for a connection, which connects. Gives the half and the end that does.
+    pub(super) fn connect(
+        &mut self,
+        flow: u32,
+        conn: Conn,
+        around: &mut Around<'_, impl Outbox>,
+    ) -> Option<(u32, End)> {
+        let half = self.add_half(flow, conn, true, around);
+        let connection = self.connection(flow, conn)?;
+        connection.away = half;
+        // QUIC's answers come on the same path.
+        connection.back = around.hosts.is_quic(half).then_some(half);
+        let path = &around.network.flow_paths[half as usize];
+        let at = At { now: around.now, path, order: around.order };
+        Some((half, around.hosts.connect(half, at, around.out)))
+    }
+
     /// Does what is to be done for an application. Gives the half and the end of it that has something to send, or has
     /// been opened.
     pub(in crate::simulation) fn carry_out(
@@ -103,29 +120,37 @@ impl Apps {
                 self.call(flow, around, |application, net| application.on_complete(conn, number, net));
             }
             Action::Open(conn) => {
-                let half = self.add_half(flow, conn, true, around);
-                let connection = self.connection(flow, conn)?;
-                connection.away = half;
-                // QUIC's answers come on the same path.
-                connection.back = around.hosts.is_quic(half).then_some(half);
-                let path = &around.network.flow_paths[half as usize];
-                let at = At { now: around.now, path, order: around.order };
-                return Some((half, around.hosts.connect(half, at, around.out)));
+                let (half, end) = self.connect(flow, conn, around)?;
+                // With 0-RTT it may send at once.
+                if around.hosts.is_quic(half) {
+                    self.note_progress(half, end, around.now, around.hosts);
+                }
+                return Some((half, end));
             }
-            Action::Send(conn, number, exchange) if self.has_streams(flow) => {
-                let connection = self.connection(flow, conn)?;
-                connection.running.insert(number, exchange);
-                let half = connection.away;
-                let message = StreamMessage { stream: number, bytes: exchange.up, priority: exchange.priority };
-                return Some((half, Self::write_stream(half, true, message, around)));
-            }
-            Action::Send(conn, _, exchange) => {
+            Action::Send(conn, number, exchange) => {
                 let half = self.connection(flow, conn)?.away;
+                if half < u32::MAX && around.hosts.is_over(half) {
+                    self.act_first(flow, Action::Send(conn, number, exchange));
+                    return self.reopen(flow, conn, around);
+                }
+                if self.has_streams(flow) {
+                    let connection = self.connection(flow, conn)?;
+                    let stream = connection.streams.len() as u64;
+                    connection.streams.push(number);
+                    connection.running.insert(number, exchange);
+                    let message = StreamMessage { stream, bytes: exchange.up, priority: exchange.priority };
+                    return Some((half, Self::write_stream(half, true, message, around)));
+                }
                 let (message, end) = self.write(half, (true, exchange.up), around);
-                self.connection(flow, conn)?.sent.push_back((message, exchange));
+                let connection = self.connection(flow, conn)?;
+                connection.sent.push_back((message, exchange));
+                if connection.back == Some(half) {
+                    connection.running.insert(number, exchange);
+                }
                 self.await_next(half);
                 return Some((half, end));
             }
+            Action::Reopen(conn) => return self.reopen(flow, conn, around),
             Action::Answer(conn) => return self.answer(flow, conn, around),
             Action::Close(conn) => return self.close(flow, conn, around),
             Action::WakeAt(_) | Action::Prepare(..) => {}

@@ -220,28 +220,29 @@ impl Apps {
     fn after_streams(&mut self, i: u32, streams: StreamProgress, now: Time) {
         let Some(&Half { flow, conn, .. }) = self.half(i) else { return };
         let StreamProgress { asked, acked, answered } = streams;
-        for number in asked {
-            let running = self.connection(flow, conn).and_then(|connection| connection.running.get(&number).copied());
-            if let Some(exchange) = running.filter(|exchange| exchange.down > 0) {
-                self.prepare(i, number, &exchange, now);
+        for stream in asked {
+            let running = self.connection(flow, conn).and_then(|connection| connection.on_stream(stream));
+            if let Some((_, exchange)) = running.filter(|(_, exchange)| exchange.down > 0) {
+                self.prepare(i, stream, &exchange, now);
             }
         }
         let Some(connection) = self.connection(flow, conn) else { return };
-        let unanswered = |number: &u64| connection.running.get(number).is_some_and(|exchange| exchange.down == 0);
-        for number in acked.into_iter().filter(unanswered).chain(answered).collect::<Vec<_>>() {
-            if let Some(connection) = self.connection(flow, conn) {
+        let unanswered = |&stream: &u64| connection.on_stream(stream).is_some_and(|(_, exchange)| exchange.down == 0);
+        for stream in acked.into_iter().filter(unanswered).chain(answered).collect::<Vec<_>>() {
+            let Some(connection) = self.connection(flow, conn) else { return };
+            if let Some((number, _)) = connection.on_stream(stream) {
                 connection.running.remove(&number);
+                self.act(flow, Action::Complete(conn, number));
             }
-            self.act(flow, Action::Complete(conn, number));
         }
     }
 
-    /// A request has come as a whole over half `i`, that of exchange `number`: its answer is made.
-    fn prepare(&mut self, i: u32, number: u64, exchange: &Exchange, now: Time) {
+    /// A request has come as a whole over half `i`, on this stream if there are several: its answer is made.
+    fn prepare(&mut self, i: u32, stream: u64, exchange: &Exchange, now: Time) {
         let Some(&Half { flow, conn, .. }) = self.half(i) else { return };
         let Exchange { down: bytes, service, priority, .. } = *exchange;
         let Some(connection) = self.connection(flow, conn) else { return };
-        connection.preparing.push_back(Answer { at: now + service, bytes, number, priority });
+        connection.preparing.push_back(Answer { at: now + service, bytes, stream, priority });
         self.act(flow, if service == Time::ZERO { Action::Answer(conn) } else { Action::Prepare(i, now + service) });
     }
 
@@ -250,7 +251,44 @@ impl Apps {
         let Some(connection) = self.connection(flow, conn) else { return };
         let number = connection.completed;
         connection.completed += 1;
+        connection.running.remove(&number);
         self.act(flow, Action::Complete(conn, number));
+    }
+
+    /// A timer of half `i` has fired. True if its connection has timed out before all of its exchanges were complete:
+    /// another one takes its place.
+    pub(in crate::simulation) fn note_timeout(&mut self, i: u32, hosts: &Hosts) -> bool {
+        let Some(&Half { flow, conn, .. }) = self.half(i).filter(|_| hosts.is_over(i)) else { return false };
+        let waits = |connection: &mut Connection| connection.away == i && !connection.running.is_empty();
+        let reopens = self.connection(flow, conn).is_some_and(waits);
+        if reopens {
+            self.act(flow, Action::Reopen(conn));
+        }
+        reopens
+    }
+
+    /// Another connection takes the place of one that timed out, and asks again for what was not complete.
+    pub(super) fn reopen(&mut self, flow: u32, conn: Conn, around: &mut Around<'_, impl Outbox>) -> Option<(u32, End)> {
+        let running = self.running_mut(flow)?;
+        let number = running.opened;
+        running.opened += 1;
+        let connection = running.connections.get_mut(conn.0 as usize)?;
+        let Connection { away: old, started, completed, .. } = *connection;
+        let open = std::mem::take(&mut connection.running);
+        *connection = Connection { started, completed, ..Connection::new(number) };
+        for (exchange, content) in open.into_iter().rev() {
+            self.act_first(flow, Action::Send(conn, exchange, content));
+        }
+        let opened = self.connect(flow, conn, around)?;
+        if let Some(half) = self.half_mut(opened.0) {
+            // The application takes it for the old one.
+            half.connecting = false;
+        }
+        if let Some(half) = self.half_mut(old) {
+            half.closed_at = around.now;
+        }
+        self.release_if_idle(old, around.hosts);
+        Some(opened)
     }
 
     fn take_messages(&mut self, i: u32, in_order: u64, now: Time) {
@@ -315,9 +353,9 @@ impl Apps {
         // On one stream an answer waits for those before it.
         let (preparing, ready) = (&mut connection.preparing, |answer: &Answer| answer.at <= now);
         let place = preparing.iter().take(if streams { usize::MAX } else { 1 }).position(ready)?;
-        let Answer { bytes, number, priority, .. } = preparing.remove(place)?;
+        let Answer { bytes, stream, priority, .. } = preparing.remove(place)?;
         if streams {
-            let (half, message) = (connection.away, StreamMessage { stream: number, bytes, priority });
+            let (half, message) = (connection.away, StreamMessage { stream, bytes, priority });
             return Some((half, Self::write_stream(half, false, message, around)));
         }
         let (back, handshake) = (connection.back, connection.handshake);
@@ -388,13 +426,15 @@ impl Apps {
             running.gone.add(&counts);
         }
         if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
-            if away {
+            // It is another's where this one timed out.
+            let (is_away, is_back) = (connection.away == i, connection.back == Some(i));
+            if is_away {
                 connection.away = u32::MAX;
             }
-            if !away || both {
+            if is_back {
                 connection.back = None;
             }
-            if connection.away == u32::MAX && connection.back.is_none() {
+            if (is_away || is_back) && connection.away == u32::MAX && connection.back.is_none() {
                 running.connections.remove(conn.0 as usize);
             }
         }

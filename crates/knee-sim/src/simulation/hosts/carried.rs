@@ -29,8 +29,16 @@ pub(in crate::simulation) struct CarriedFlow {
 }
 
 impl CarriedFlow {
-    pub(in crate::simulation) const fn new(datagrams: DatagramFlow, quic: QuicEnds, config: Config) -> Self {
-        Self { datagrams, quic, config, open: BTreeMap::new(), reports: BTreeMap::new(), reported: 0, begun: false }
+    pub(in crate::simulation) const fn new(datagrams: DatagramFlow, quic: QuicEnds, config: &Config) -> Self {
+        Self {
+            datagrams,
+            quic,
+            config: *config,
+            open: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            reported: 0,
+            begun: false,
+        }
     }
 
     pub(super) const fn sent(&self) -> u64 {
@@ -111,6 +119,10 @@ impl HostPair<'_, CarriedFlow> {
     /// Opens the connection, over which the datagrams begin.
     pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
         self.quic().connect(at, out);
+        // With 0-RTT the first ones leave behind the hello.
+        if self.ends.quic.may_send() {
+            self.act(End::Sender, at, out);
+        }
     }
 
     /// A packet has arrived at its end now.

@@ -402,8 +402,11 @@ pub fn quic_settings(spec: &QuicSpec) -> Settings {
     Settings {
         receive_window: spec.receive_window.unwrap_or(NO_LIMIT),
         stream_receive_window: spec.stream_receive_window.unwrap_or(NO_LIMIT),
-        mtu: [LEAST_MTU, spec.initial_mtu, spec.max_mtu],
-        acks: AckFrequency { max_delay: Time::from_nanos(spec.max_ack_delay), threshold: spec.ack_eliciting_threshold },
+        mtu: [LEAST_MTU, spec.initial_mtu, spec.stacks_mtu()],
+        acks: AckFrequency {
+            max_delay: Time::from_nanos(spec.stacks_ack_delay()),
+            threshold: spec.stacks_ack_threshold(),
+        },
         ..Settings::default()
     }
 }

@@ -1,4 +1,5 @@
-//! The way of the handshake's datagrams, which packets carry in the fields of [`Payload::Stream`].
+//! The way of the handshake's datagrams, which packets carry in the fields of [`Payload::Stream`]; and what goes before
+//! its end: 0-RTT, and what a server sends right behind its flight.
 
 use super::{HEADERS, QuicEnds};
 use crate::simulation::hosts::{At, End, HostPair, Outbox};
@@ -34,6 +35,7 @@ impl HostPair<'_, QuicEnds> {
             FromClient::Hello(number) => (number, 0),
             FromClient::Acks => (0, 1),
             FromClient::Finished => (0, 2),
+            FromClient::HelloWithToken(number) => (number, 3),
         };
         let payload = payload(datagram.came, hello, kind, datagram.size);
         self.send_handshake(self.ends.client_end, payload, datagram.size, at, out);
@@ -46,6 +48,7 @@ impl HostPair<'_, QuicEnds> {
                     payload(u32::from(place) << u16::BITS | u32::from(of), hello, 0, size)
                 }
                 ToClient::Done => payload(0, 0, 1, datagram.size()),
+                ToClient::Retry => payload(0, 0, 2, datagram.size()),
             };
             self.send_handshake(self.server_end(), payload, datagram.size(), at, out);
         }
@@ -58,36 +61,141 @@ impl HostPair<'_, QuicEnds> {
         let Payload::Stream { number, offset, len } = payload else { panic!("not QUIC's: {payload:?}") };
         let (number, hello) = (low_u32(number.near(0)), low_u16(offset.near(0)));
         let (kind, size) = (len >> KIND, len & ((1 << KIND) - 1));
-        if self.ends.closed {
+        if self.ends.closed[end as usize] {
             return;
         }
         let config = &self.settings.quic_ends;
+        self.ends.note_heard(end, at.now, config);
         if end == self.ends.client_end {
-            let datagram = if kind == 1 {
-                ToClient::Done
-            } else {
-                let (place, of) = (low_u16(u64::from(number >> u16::BITS)), low_u16(number.into()));
-                ToClient::Flight { place, of, hello, size }
+            let (place, of) = (low_u16(u64::from(number >> u16::BITS)), low_u16(number.into()));
+            let datagram = match kind {
+                0 => ToClient::Flight { place, of, hello, size },
+                1 => ToClient::Done,
+                _ => ToClient::Retry,
             };
             if let Some(answer) = self.ends.client.receive(&datagram, at.now, config) {
                 self.send_to_server(&answer, at, out);
             }
             if let Some(rtt) = self.ends.client.connected() {
-                self.establish(end, rtt, at, out);
+                self.finish(end, rtt, at, out);
             }
         } else {
             let what = match kind {
                 0 => FromClient::Hello(hello),
                 1 => FromClient::Acks,
-                _ => FromClient::Finished,
+                2 => FromClient::Finished,
+                _ => FromClient::HelloWithToken(hello),
             };
             let mut answers = Vec::new();
             self.ends.server.receive(&ToServer { what, came: number, size }, at.now, config, &mut answers);
             self.send_to_client(&answers, at, out);
-            if let Some(rtt) = self.ends.server.connected() {
-                self.establish(end, rtt, at, out);
+            match self.ends.server.connected() {
+                Some(rtt) => self.finish(end, rtt, at, out),
+                None => self.open_early(at, out),
             }
         }
+        self.ends.note_rare_timers();
+    }
+
+    /// The handshake, of this RTT, is over at an end.
+    fn finish(&mut self, end: End, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
+        let is_first = !std::mem::replace(&mut self.ends.open[end as usize], true);
+        let config = &self.settings.quic_ends;
+        if is_first {
+            self.ends.start_idle(end, at.now, config);
+            if let Some(receiver) = self.ends.rx(end) {
+                receiver.rtt = rtt;
+            }
+        }
+        if is_first && config.settings.zero_rtt {
+            if end == self.ends.client_end {
+                //= RFC 9000, 17.2.3
+                //# A client MUST NOT send 0-RTT packets once it starts processing 1-RTT packets from the server.
+                self.ends.early_end = self.ends.tx(end).map_or(0, |sender| sender.view().snd_nxt);
+            } else if let Some(ack) = self.ends.rx(end).and_then(|receiver| receiver.ack(at.now)) {
+                // The client may have had no keys for the one before.
+                self.send_ack(end, ack, at, out);
+            }
+            if self.ends.is_established(end)
+                && let Some(sender) = self.ends.tx(end)
+            {
+                sender.confirm(rtt, at.now, config);
+                return self.transmit(end, at, out);
+            }
+        }
+        self.establish(end, Some(rtt), at, out);
+    }
+
+    /// With 0-RTT, the client's data leaves behind its hello.
+    pub(super) fn start_early(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        if self.settings.quic_ends.settings.zero_rtt {
+            self.ends.early_end = u64::MAX;
+            self.establish(self.ends.client_end, None, at, out);
+        }
+    }
+
+    /// With 0-RTT, the server's data leaves behind its flight, as far as the address allows it.
+    fn open_early(&mut self, at: At<'_>, out: &mut impl Outbox) {
+        let (end, config) = (self.server_end(), &self.settings.quic_ends);
+        if !config.settings.zero_rtt || self.ends.server.allowance(config) == 0 {
+            return;
+        }
+        if std::mem::take(&mut self.ends.owes_ack)
+            && let Some(ack) = self.ends.rx(end).and_then(|receiver| receiver.ack(at.now))
+        {
+            self.send_ack(end, ack, at, out);
+        }
+        let allowance = self.ends.server.allowance(&self.settings.quic_ends);
+        if let Some(sender) = self.ends.tx(end) {
+            sender.allow(allowance);
+        }
+        self.establish(end, None, at, out);
+        self.transmit(end, at, out);
+    }
+
+    /// A packet has come before an end reads those of 1-RTT. Tells whether it is one of 0-RTT that a server takes.
+    #[cold]
+    pub(super) fn admits_early(
+        &mut self,
+        end: End,
+        (number, len): (Seq, u16),
+        at: At<'_>,
+        out: &mut impl Outbox,
+    ) -> bool {
+        let expected = self.ends.rx(end).map_or(0, |receiver| receiver.expected());
+        let is_late = number.near(expected) >= self.ends.early_end;
+        if self.ends.closed[end as usize] || end == self.ends.client_end || is_late {
+            return false;
+        }
+        //= RFC 9002, 6.4
+        //# If a server accepts 0-RTT, but does not buffer 0-RTT packets that arrive before Initial packets, early 0-RTT
+        //# packets will be declared lost, but that is expected to be infrequent.
+        if !self.ends.server.has_hello() {
+            return false;
+        }
+        let (config, mut answers) = (&self.settings.quic_ends, Vec::new());
+        self.ends.server.receive_data(config.size(len), at.now, config, &mut answers);
+        self.send_to_client(&answers, at, out);
+        self.open_early(at, out);
+        self.ends.note_rare_timers();
+        true
+    }
+
+    /// Tells whether an end may send an ACK of this size before it reads packets of 1-RTT, and notes that it does.
+    #[cold]
+    pub(super) fn sends_early(&mut self, end: End, size: u64) -> bool {
+        //= RFC 9000, 17.2.3
+        //# For instance, a client cannot send an ACK frame in a 0-RTT packet, because that can only acknowledge a 1-RTT
+        //# packet.
+        if end == self.ends.client_end {
+            return false;
+        }
+        let may = self.ends.server.allowance(&self.settings.quic_ends) >= size;
+        self.ends.owes_ack |= !may;
+        if may {
+            self.ends.server.note_sent(size);
+        }
+        may
     }
 
     /// The timer of the handshake at an end has fired.
@@ -97,16 +205,21 @@ impl HostPair<'_, QuicEnds> {
         if end == self.ends.client_end {
             if let Some(probe) = self.ends.client.on_timer(at.now, config) {
                 self.send_to_server(&probe, at, out);
+                if let Some(sender) = self.ends.tx(end) {
+                    sender.probe_early(at.now, config, &mut self.stores.quic_outgoing);
+                    self.after_sender(end, at, out);
+                }
             }
         } else {
             let mut answers = Vec::new();
             self.ends.server.on_timer(at.now, config, &mut answers);
             self.send_to_client(&answers, at, out);
         }
+        self.ends.note_rare_timers();
     }
 
-    /// The handshake, of this RTT, lets data leave an end, if that has a sender.
-    fn establish(&mut self, end: End, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
+    /// Data may leave an end from now on, if that has a sender. The handshake was of this RTT, or is not over.
+    fn establish(&mut self, end: End, rtt: Option<Time>, at: At<'_>, out: &mut impl Outbox) {
         let established = match end {
             End::Sender => &mut self.ends.established,
             End::Receiver => &mut self.ends.back_established,
@@ -119,7 +232,7 @@ impl HostPair<'_, QuicEnds> {
         let Some(sender) = self.ends.tx(end) else { return };
         let init = Init {
             now,
-            rtt,
+            rtt: rtt.unwrap_or(config.settings.initial_rtt),
             cwnd: sender.control.cwnd,
             mss: u32::from(config.datagram),
             tick: Time::ZERO,
@@ -129,7 +242,10 @@ impl HostPair<'_, QuicEnds> {
             rng,
         };
         let cc = self.settings.algorithms[self.record.algorithm as usize].instance(&init, flow);
-        sender.adopt(cc, Some(rtt), now, config);
+        match rtt {
+            Some(rtt) => sender.adopt(cc, Some(rtt), now, config),
+            None => sender.adopt_early(cc, now, config),
+        }
         sender.send(now, config, &mut self.stores.quic_outgoing);
         if end == End::Sender {
             // The first phase is put on record, whichever it is.

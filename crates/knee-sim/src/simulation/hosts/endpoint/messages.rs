@@ -51,10 +51,10 @@ impl QuicEnds {
         let (asks, answers) = ((&self.sender, &self.receiver), (&back.sender, &back.receiver));
         let (asks, answers) = if self.client_end == End::Sender { (asks, answers) } else { (answers, asks) };
         Some(Progress {
-            connected: self.client.connected().is_some(),
+            connected: self.is_established(self.client_end),
             asked: (asks.1.in_order(), asks.0.acked()),
             answered: answers.1.in_order(),
-            settled: self.sender.done() && back.sender.done(),
+            settled: self.sender.done() && back.sender.done() || self.is_over(),
         })
     }
 
@@ -65,8 +65,12 @@ impl QuicEnds {
 
     /// An end has a datagram of `len` bytes to send; [`HostPair::transmit`] lets it leave.
     pub(in crate::simulation) fn push_datagram(&mut self, end: End, number: u64, len: u16, config: &Config) {
+        let closed = self.closed[end as usize];
         if let Some(sender) = self.tx(end) {
             sender.push_datagram(number, len, config);
+            if closed {
+                sender.drop_datagrams();
+            }
         }
     }
 
@@ -93,14 +97,14 @@ impl QuicEnds {
 
     /// The connection is over: nothing happens any more.
     pub(in crate::simulation) const fn close(&mut self) {
-        self.closed = true;
+        (self.closed, self.open) = ([true; 2], [false; 2]);
     }
 }
 
 impl HostPair<'_, QuicEnds> {
     /// Sends what an end may send now.
     pub(in crate::simulation) fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
-        let may_send = self.ends.is_established(end) && !self.ends.closed;
+        let may_send = self.ends.is_established(end) && !self.ends.closed[end as usize];
         let Some(sender) = self.ends.tx(end).filter(|_| may_send) else { return };
         sender.send(at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
         self.after_sender(end, at, out);

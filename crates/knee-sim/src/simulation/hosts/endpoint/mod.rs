@@ -7,18 +7,20 @@
 //! against the data, as ACKs do. ACKs are packets of their own.
 
 mod handshake;
+mod idle;
 mod log;
 mod messages;
 mod packets;
 
 use super::{Algorithm, End, EndFigures};
 use crate::simulation::build::OwnMake;
+use idle::Idle;
 use knee_core::{Bytes, Packet, Params, Rate, Received, Time, Value};
 use knee_net::SpecError;
 use knee_net::output::SenderState;
-use knee_net::spec::{FlowSpec, QuicSpec, Transport};
+use knee_net::spec::{FlowSpec, QuicPreset, QuicSpec, Transport};
 use knee_quic::handshake::{Client, Server};
-use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings};
+use knee_quic::{Config, Mark, Receiver, Sender, SenderInit, Settings, preset};
 use knee_tcp::ends::EndTimer;
 use knee_tcp::sender::Counters;
 use knee_traffic::TrafficSpec;
@@ -26,6 +28,8 @@ use log::EndpointLog;
 
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u16 = 28;
+/// Bytes of an initial window that is not limited in bytes.
+const NO_LIMIT: u32 = 1_000_000_000;
 /// Bytes of a packet around an ACK frame: a short header with an ID of 8 bytes and a number of 2 (RFC 9000, 17.3.1),
 /// and the tag of its encryption (RFC 9001, 5.3).
 const AROUND_ACK: u16 = 11 + 16;
@@ -45,8 +49,18 @@ pub(in crate::simulation) struct QuicEnds {
     /// True once data may leave the sender, and the other end.
     established: bool,
     back_established: bool,
-    /// Nothing happens any more.
-    closed: bool,
+    /// True while an end reads packets of 1-RTT, by end.
+    open: [bool; 2],
+    /// When the timer of the handshake or that of idle time is due, by end.
+    rare_due: [Time; 2],
+    /// The client's packets below this number leave as 0-RTT.
+    early_end: u64,
+    /// The server has an ACK of 0-RTT that it was not allowed to send.
+    owes_ack: bool,
+    /// Nothing happens any more at an end, by end.
+    closed: [bool; 2],
+    /// The timers of idle time, by end.
+    idle: [Idle; 2],
     /// The codepoint of the receiver's packets.
     receiver_ect: u8,
     /// Packets that came to the receiver's end, duplicates included.
@@ -77,29 +91,67 @@ struct Back {
 /// If they contradict each other, or are none of these endpoints'.
 pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError> {
     let refused = |error| SpecError::Text { owner: "the endpoints of QUIC".into(), error };
-    let settings = Settings::default();
-    let asked = spec.initial_window != settings.initial_window;
+    let mut settings = spec.preset.map_or_else(Settings::default, preset);
     let given = [
-        ("datagram", Value::Count(spec.max_mtu.into())),
-        ("certificate", Value::Count(spec.certificate)),
-        ("datagram_buffer", Value::Bytes(Bytes(spec.datagram_buffer))),
-        ("initial_window", Value::Count(spec.initial_window.into())),
-        // A window that is asked for is not limited in bytes.
-        ("initial_bytes", Value::Count(if asked { 1_000_000_000 } else { settings.initial_bytes.into() })),
-        ("initial_rtt", Value::Time(Time::from_nanos(spec.initial_rtt))),
-        ("packet_threshold", Value::Count(spec.packet_threshold.into())),
-        ("pacing", Value::Bool(spec.pacing)),
-        ("max_ack_delay", Value::Time(Time::from_nanos(spec.max_ack_delay))),
-        ("ack_every", Value::Count(spec.ack_eliciting_threshold.saturating_add(1))),
-        ("receive_window", Value::Bytes(spec.receive_window.map_or(settings.receive_window, Bytes))),
-        (
-            "stream_receive_window",
-            Value::Bytes(spec.stream_receive_window.map_or(settings.stream_receive_window, Bytes)),
-        ),
-        ("max_streams", Value::Count(spec.max_streams.into())),
+        ("certificate", Some(Value::Count(spec.certificate))),
+        ("datagram", spec.max_mtu.map(|bytes| Value::Count(bytes.into()))),
+        ("datagram_buffer", Some(Value::Bytes(Bytes(spec.datagram_buffer)))),
+        ("idle_timeout", spec.idle_timeout.map(|ns| Value::Time(Time::from_nanos(ns)))),
+        ("initial_window", spec.initial_window.map(|packets| Value::Count(packets.into()))),
+        ("initial_rtt", spec.initial_rtt.map(|ns| Value::Time(Time::from_nanos(ns)))),
+        ("packet_threshold", spec.packet_threshold.map(|packets| Value::Count(packets.into()))),
+        ("max_ack_delay", spec.max_ack_delay.map(|ns| Value::Time(Time::from_nanos(ns)))),
+        ("ack_every", spec.ack_eliciting_threshold.map(|packets| Value::Count(packets.saturating_add(1)))),
+        ("receive_window", spec.receive_window.map(|bytes| Value::Bytes(Bytes(bytes)))),
+        ("stream_receive_window", spec.stream_receive_window.map(|bytes| Value::Bytes(Bytes(bytes)))),
+        ("max_streams", Some(Value::Count(spec.max_streams.into()))),
     ];
+    let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
     let params = Params::resolve(Settings::DECLARED, given).map_err(|error| refused(error.to_string()))?;
-    Config::new(&Settings::from(&params)).map_err(|conflict| refused(conflict.to_string()))
+    let told = Settings::from(&params);
+    let (zero_rtt, retry) = (spec.zero_rtt, spec.retry);
+    let Settings { certificate, datagram_buffer, idle_timeout, .. } = told;
+    let Settings { receive_window, stream_receive_window, max_streams, .. } = told;
+    settings = Settings { zero_rtt, retry, certificate, datagram_buffer, idle_timeout, ..settings };
+    settings = Settings { receive_window, stream_receive_window, max_streams, ..settings };
+    if spec.preset.is_none() || spec.max_mtu.is_some() {
+        settings.datagram = spec.max_mtu.unwrap_or(QuicSpec::USUAL_MTU).into();
+    }
+    // A key that is given stands for all of the preset's rules about it.
+    if spec.initial_window.is_some() {
+        (settings.initial_window, settings.initial_bytes) = (told.initial_window, NO_LIMIT);
+    }
+    if spec.initial_rtt.is_some() {
+        settings.initial_rtt = told.initial_rtt;
+    }
+    if spec.packet_threshold.is_some() {
+        settings.packet_threshold = told.packet_threshold;
+        (settings.packet_threshold_most, settings.flight_threshold_most) = (0, 0);
+    }
+    if spec.max_ack_delay.is_some() {
+        settings.max_ack_delay = told.max_ack_delay;
+        settings.ack_delay_rtt = 0.0;
+    }
+    if spec.ack_eliciting_threshold.is_some() {
+        settings.ack_every = told.ack_every;
+        (settings.ack_every_later, settings.acks_per_rtt) = (0, 0);
+    }
+    settings.pacing = spec.pacing.unwrap_or(settings.pacing);
+    Config::new(&settings).map_err(|conflict| refused(conflict.to_string()))
+}
+
+/// The settings of a stack.
+fn preset(of: QuicPreset) -> Settings {
+    let name = match of {
+        QuicPreset::Quinn => "quinn",
+        QuicPreset::Quiche => "quiche",
+        QuicPreset::Neqo => "neqo",
+        QuicPreset::Picoquic => "picoquic",
+        QuicPreset::Msquic => "msquic",
+        QuicPreset::Ngtcp2 => "ngtcp2",
+        QuicPreset::Chromium => "chromium",
+    };
+    (preset::find(name).expect("there is one of each").settings)()
 }
 
 /// True if these endpoints are those of flows over QUIC under `algorithm`; a stack's controller is in its own.
@@ -136,7 +188,12 @@ impl QuicEnds {
             server: Server::default(),
             established: false,
             back_established: false,
-            closed: false,
+            open: [false; 2],
+            rare_due: [Time::MAX; 2],
+            early_end: 0,
+            owes_ack: false,
+            closed: [false; 2],
+            idle: [Idle::OFF; 2],
             received: Received::default(),
             acks: (0, 0),
             came: Vec::new(),
@@ -192,20 +249,28 @@ impl QuicEnds {
         if end == self.client_end { self.client.timer.not_before() } else { self.server.timer.not_before() }
     }
 
+    /// The timers of the handshake or of idle time may have changed.
+    fn note_rare_timers(&mut self) {
+        for end in [End::Sender, End::Receiver] {
+            self.rare_due[end as usize] = self.handshake_due(end).min(self.idle[end as usize].due);
+        }
+    }
+
     /// When a timer is due; `Time::MAX`: it is not set. Each end has two: those of TCP's that no end of QUIC has stand
     /// for others.
     pub(super) fn not_before(&self, timer: EndTimer) -> Time {
-        if self.closed {
+        let end = End::with(timer) as usize;
+        if self.closed[end] {
             return Time::MAX;
         }
         let back = self.back.as_deref();
         match timer {
             EndTimer::Retransmit => {
                 let delayed = back.map_or(Time::MAX, |back| back.receiver.delayed.not_before());
-                self.sender.timer.not_before().min(self.handshake_due(End::Sender)).min(delayed)
+                self.sender.timer.not_before().min(self.rare_due[end]).min(delayed)
             }
             EndTimer::Pace => self.sender.pacer.due,
-            EndTimer::DelayedAck => self.receiver.delayed.not_before().min(self.handshake_due(End::Receiver)),
+            EndTimer::DelayedAck => self.receiver.delayed.not_before().min(self.rare_due[end]),
             EndTimer::CompressedSack => back.map_or(Time::MAX, |back| back.sender.due()),
         }
     }

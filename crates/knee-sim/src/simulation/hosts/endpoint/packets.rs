@@ -9,7 +9,7 @@ use knee_core::packet::Seq;
 use knee_core::{Packet, Payload, Time};
 use knee_net::observe::{FlowCounts, Spread};
 use knee_net::output::SenderState;
-use knee_quic::{AckFrame, Arrival, DELAY_UNIT, Frames, Outgoing, Receiver};
+use knee_quic::{AckFrame, Arrival, DELAY_UNIT, Frames, Outgoing};
 use knee_tcp::ends::EndTimer;
 
 impl Protocol for HostPair<'_, QuicEnds> {
@@ -32,6 +32,8 @@ impl Protocol for HostPair<'_, QuicEnds> {
         self.ends.log = self.log().map(|log| Box::new(EndpointLog::new(log)));
         let hello = self.ends.client.start(at.now, &self.settings.quic_ends);
         self.send_to_server(&hello, at, out);
+        self.start_early(at, out);
+        self.ends.note_rare_timers();
     }
 
     #[inline]
@@ -52,7 +54,10 @@ impl Protocol for HostPair<'_, QuicEnds> {
             return;
         }
         let (now, end, config) = (at.now, End::with(timer), &self.settings.quic_ends);
-        if self.ends.handshake_due(end) <= now {
+        if self.ends.rare_due[end as usize] <= now {
+            if self.ends.times_out(end, now) {
+                return;
+            }
             self.on_handshake_timer(end, at, out);
         }
         if let Some(sender) = self.ends.tx(end).filter(|sender| sender.due() <= now) {
@@ -106,12 +111,15 @@ impl HostPair<'_, QuicEnds> {
         }
     }
 
-    /// The receiver of an end that takes data.
+    /// Tells whether an end takes a packet of this number with `len` bytes of data, and notes that it has come.
     #[inline]
-    fn open_receiver(&mut self, end: End) -> Option<&mut Receiver> {
-        // A server has no keys for data before the client's Finished has come.
-        let is_closed = self.ends.closed || end != self.ends.client_end && !self.ends.server.is_done();
-        self.ends.rx(end).filter(|_| !is_closed)
+    fn takes(&mut self, end: End, (number, len): (Seq, u16), at: At<'_>, out: &mut impl Outbox) -> bool {
+        // An end has no keys for data of 1-RTT before the other's Finished has come.
+        if !self.ends.open[end as usize] && !self.admits_early(end, (number, len), at, out) {
+            return false;
+        }
+        self.ends.note_heard(end, at.now, &self.settings.quic_ends);
+        true
     }
 
     /// Data has arrived at an end.
@@ -124,7 +132,10 @@ impl HostPair<'_, QuicEnds> {
         at: At<'_>,
         out: &mut impl Outbox,
     ) {
-        let Some(receiver) = self.open_receiver(end) else { return };
+        if !self.takes(end, (number, len), at, out) {
+            return;
+        }
+        let Some(receiver) = self.ends.rx(end) else { return };
         let number = number.near(receiver.expected());
         let (place, len) = match flags & Packet::DATAGRAM {
             0 => (offset.near(receiver.in_order()), len),
@@ -146,7 +157,8 @@ impl HostPair<'_, QuicEnds> {
         at: At<'_>,
         out: &mut impl Outbox,
     ) {
-        if self.open_receiver(end).is_none() {
+        let len = frames.streams.iter().map(|frame| frame.len).sum();
+        if !self.takes(end, (Seq::new(number), len), at, out) {
             return;
         }
         let arrival = Arrival { number, offset: 0, len: 0, eliciting: true, mark: mark(flags) };
@@ -189,8 +201,11 @@ impl HostPair<'_, QuicEnds> {
 
     /// An end sends an ACK now.
     #[inline]
-    fn send_ack(&mut self, end: End, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn send_ack(&mut self, end: End, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
         let size = HEADERS + AROUND_ACK + ack.size();
+        if !self.ends.open[end as usize] && !self.sends_early(end, u64::from(size - HEADERS)) {
+            return;
+        }
         let payload = if let AckFrame { top: (0, top), ecn: None, delay, .. } = ack {
             let delay = saturating_u32(delay.as_nanos() / DELAY_UNIT.as_nanos());
             Payload::QuicAck { next: Seq::new(top), delay }
@@ -232,12 +247,14 @@ impl HostPair<'_, QuicEnds> {
         {
             log.note_received(at.now, ack, AROUND_ACK + ack.size());
         }
-        let is_closed = self.ends.closed;
-        let Some(sender) = self.ends.tx(end).filter(|_| !is_closed) else { return };
+        // A client reads ACKs once it has the server's flight, a server once it has the client's Finished.
+        let is_open = self.ends.open[end as usize];
+        let Some(sender) = self.ends.tx(end).filter(|_| is_open) else { return };
         let rtt = sender.on_ack(ack, at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
         let rtt = rtt.unwrap_or_else(|violation| panic!("flow {}: {violation}", self.i));
         // Figures have the ACK's delay in them.
         let rtt = rtt.map(|_| sender.rtt().latest());
+        self.ends.note_heard(end, at.now, &self.settings.quic_ends);
         if end == End::Sender {
             self.book_rtt(rtt, out);
         }
@@ -281,6 +298,11 @@ impl HostPair<'_, QuicEnds> {
         {
             self.send_ack(end, ack, at, out);
         }
+        if !self.ends.open[end as usize] && end != self.ends.client_end {
+            let bytes = |burst: &Outgoing| self.settings.quic_ends.size(burst.len) * u64::from(burst.count);
+            self.ends.server.note_sent(self.stores.quic_outgoing.iter().map(bytes).sum());
+        }
+        self.ends.note_eliciting(end, at.now, &self.settings.quic_ends);
         let headers = HEADERS + self.settings.quic_ends.headers;
         let mut outgoing = std::mem::take(&mut self.stores.quic_outgoing);
         for Outgoing { first, count, offset, len, datagram, framed, .. } in outgoing.drain(..) {
