@@ -192,7 +192,7 @@ def test_an_application_asks_again_on_another_connection(kind: str) -> None:
 
 @pytest.mark.parametrize("streams", [1, 20])
 def test_what_was_asked_for_is_asked_for_again_after_an_idle_timeout(streams: int) -> None:
-    """The link loses all from the first page on, for longer than the connection waits: three pages come all the same."""
+    """The link loses all for longer than the connection waits, and three pages come all the same."""
     traffic = {"kind": "requests", "size": "37 kB", "objects": 71, "connection": "persistent", "number": 3}
     told = {
         "duration": "40 s",
