@@ -129,6 +129,7 @@ OTHERS_OF_QUIC = {
     "initial_rtt": 100_000_000,
     "packet_threshold": 10,
     "pacing": False,
+    "gso": 5,
     "receive_window": 20_000,
     "stream_receive_window": 20_000,
     "max_streams": 10,

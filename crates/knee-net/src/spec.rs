@@ -113,6 +113,8 @@ pub struct QuicSpec {
     pub packet_threshold: Option<u32>,
     /// With knee's endpoints: whether packets are paced where the algorithm does not ask for it.
     pub pacing: Option<bool>,
+    /// With the simulator's endpoints: packets that leave together where they are paced.
+    pub gso: u32,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
     /// Bytes of data that the receiver of one stream takes ahead of what is read. `None` for no limit.
@@ -144,6 +146,7 @@ impl Default for QuicSpec {
             initial_rtt: None,
             packet_threshold: None,
             pacing: None,
+            gso: 1,
             receive_window: None,
             stream_receive_window: None,
             max_streams: 100,

@@ -102,6 +102,8 @@ params! {
         pacing_gain: f64 = 1.25, in 1.0..=16.0, from "RFC 9002, 7.7";
         /// the same in slow start
         pacing_gain_start: f64 = 1.25, in 1.0..=16.0, from "RFC 9002, 7.7; msquic and Chromium have 2";
+        /// packets that leave together where they are paced: the pacer waits until it lets as many go
+        gso: u32 = 1, in 1..=64, from "ours: one; stacks hand a batch to the kernel (UDP_SEGMENT)";
         /// packets that leave at once though they are paced
         burst: u32 = 10, in 1..=10_000, from "RFC 9002, 7.7: the initial window";
         /// time whose packets are a burst where they are more, up to 256; 0: it is of as many packets always
@@ -248,13 +250,14 @@ impl Config {
     }
 
     fn tunes_pacer(settings: &Settings) -> bool {
-        let Settings { pacing_gain, pacing_gain_start, refill_whole, .. } = *settings;
+        let Settings { pacing_gain, pacing_gain_start, refill_whole, gso, .. } = *settings;
         let Settings { burst_time, burst_share, burst_first, least_wait, pacing_least_rtt, .. } = *settings;
         let has_time = [burst_time, least_wait, pacing_least_rtt].iter().any(|time| *time > Time::ZERO);
         has_time
             || burst_share > 0
             || burst_first > 0
             || refill_whole
+            || gso > 1
             || pacing_gain.to_bits() != pacing_gain_start.to_bits()
     }
 

@@ -369,6 +369,7 @@ class Quic(Table):
     pacing: bool = Field(
         True, description="whether packets are paced where the algorithm does not ask for it: true or false"
     )
+    gso: int = Field(1, ge=1, le=64, description="the packets that leave together where they are paced, 1 to 64")
     receive_window: SomeBytes | None = Field(None, description='a size such as "768 KiB"; default: no limit')
     stream_receive_window: SomeBytes | None = Field(None, description='a size such as "1250 kB"; default: no limit')
     max_streams: int = Field(

@@ -226,6 +226,7 @@ _OF_OWN = (
     "initial_rtt",
     "packet_threshold",
     "pacing",
+    "gso",
     "max_streams",
 )
 

@@ -135,7 +135,7 @@ impl Sender {
     /// How many packets another bucket than that of RFC 9002 lets leave now. If none, its timer is set.
     #[cold]
     fn paced_otherwise(&mut self, size: u64, now: Time, config: &Config) -> u32 {
-        let Settings { refill_whole, least_wait, pacing_least_rtt, .. } = config.settings;
+        let Settings { refill_whole, least_wait, pacing_least_rtt, gso, .. } = config.settings;
         if self.rtt.smoothed() < pacing_least_rtt {
             return Record::MOST;
         }
@@ -143,9 +143,10 @@ impl Sender {
             return count;
         }
         let rate = self.pacing_rate(config);
+        let together = size * u64::from(gso);
         let burst = self.tuned_burst(rate, config);
-        match self.pacer.allows(now, rate, size, burst) {
-            Ok(count) => count,
+        match self.pacer.allows(now, rate, together, burst) {
+            Ok(count) => (count * gso).min(Record::MOST),
             Err(due) => {
                 let due = if refill_whole { self.pacer.full_at(now, rate) } else { due };
                 if due.saturating_sub(now) < least_wait {
@@ -175,13 +176,13 @@ impl Sender {
 
     /// Bytes of a burst, of a part of the window at most, or of a time, unless the algorithm asks for pacing.
     fn tuned_burst(&self, rate: Rate, config: &Config) -> u64 {
-        let Settings { burst_share, burst_time, .. } = config.settings;
+        let Settings { burst_share, burst_time, gso, .. } = config.settings;
         let (packets, datagram) = (self.burst(config), u64::from(config.datagram));
         if self.needs.pacing || self.control.pacing_rate.is_some() {
-            return datagram;
+            return u64::from(gso) * datagram;
         }
         let share = self.control.cwnd.checked_div(burst_share).map_or(u32::MAX, |share| share.max(2));
-        let bytes = u64::from(packets.min(share)) * datagram;
+        let bytes = u64::from(packets.min(share).max(gso)) * datagram;
         bytes.max(rate.bytes_in(burst_time).0.min(MOST_OF_A_TIME * datagram))
     }
 
@@ -254,6 +255,20 @@ mod tests {
             sender.pace(1200, now, &config);
             assert_eq!((sender.paced(1200, now, &config), sender.pacer.due), (0, now + Time::from_nanos(next)));
         }
+    }
+
+    /// Four packets take four times 5 ms; after 15 ms the bucket has three, of which none leaves.
+    #[test]
+    fn packets_of_a_batch_leave_together() {
+        let config = testing::config(|settings| settings.gso = 4);
+        let mut sender = testing::sender("lola", SenderInit::default(), Some(Time::from_millis(100)), &config);
+        let at = |ms| Time::from_millis(1_000 + ms);
+        assert_eq!(sender.paced(1200, at(0), &config), 4);
+        sender.pace(4 * 1200, at(0), &config);
+        for ms in [0, 15] {
+            assert_eq!((sender.paced(1200, at(ms), &config), sender.pacer.due), (0, at(20)));
+        }
+        assert_eq!(sender.paced(1200, at(20), &config), 4);
     }
 
     #[test]

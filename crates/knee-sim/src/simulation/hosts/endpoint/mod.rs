@@ -105,15 +105,16 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
         ("receive_window", spec.receive_window.map(|bytes| Value::Bytes(Bytes(bytes)))),
         ("stream_receive_window", spec.stream_receive_window.map(|bytes| Value::Bytes(Bytes(bytes)))),
         ("max_streams", Some(Value::Count(spec.max_streams.into()))),
+        ("gso", Some(Value::Count(spec.gso.into()))),
     ];
     let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
     let params = Params::resolve(Settings::DECLARED, given).map_err(|error| refused(error.to_string()))?;
     let told = Settings::from(&params);
     let (zero_rtt, retry) = (spec.zero_rtt, spec.retry);
     let Settings { certificate, datagram_buffer, idle_timeout, .. } = told;
-    let Settings { receive_window, stream_receive_window, max_streams, .. } = told;
+    let Settings { receive_window, stream_receive_window, max_streams, gso, .. } = told;
     settings = Settings { zero_rtt, retry, certificate, datagram_buffer, idle_timeout, ..settings };
-    settings = Settings { receive_window, stream_receive_window, max_streams, ..settings };
+    settings = Settings { receive_window, stream_receive_window, max_streams, gso, ..settings };
     if spec.preset.is_none() || spec.max_mtu.is_some() {
         settings.datagram = spec.max_mtu.unwrap_or(QuicSpec::USUAL_MTU).into();
     }
