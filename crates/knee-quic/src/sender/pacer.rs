@@ -262,7 +262,7 @@ mod tests {
     fn packets_of_a_batch_leave_together() {
         let config = testing::config(|settings| settings.gso = 4);
         let mut sender = testing::sender("lola", SenderInit::default(), Some(Time::from_millis(100)), &config);
-        let at = |ms| Time::from_millis(1_000 + ms);
+        let at = |ms: u64| Time::from_millis(1_000 + ms);
         assert_eq!(sender.paced(1200, at(0), &config), 4);
         sender.pace(4 * 1200, at(0), &config);
         for ms in [0, 15] {
