@@ -1,4 +1,4 @@
-"""Counts the functions that a packet and its ACK pass through in the engine: python scripts/engine_way.py [--list].
+"""Counts the functions that a packet and its ACK pass through: python scripts/engine_way.py [--list] [--quic].
 
 Two Reno flows over one wire run in a debug build under ``valgrind --tool=callgrind``, once for a shorter and once for a
 longer time, in batches and event by event. A function counts if the longer run calls it at least once more for every
@@ -28,20 +28,28 @@ _SHARE = 0.25
 #: Longer functions count.
 _SHORT_LINES = 3
 #: The sender and its algorithm, which have a way of their own.
-_SENDER = ("knee-tcp/src/sender/", "knee-cc/")
+_SENDER = ("knee-tcp/src/sender/", "knee-quic/src/sender/", "knee-cc/")
 _BINARY = _ROOT / "target" / "debug" / "examples" / "run"
 _BUILD = ("cargo", "build", "--quiet", "--locked", "--package", "knee-sim", "--example", "run", "--no-default-features")
 
 Function = tuple[str, int]
 
 
-def _spec(length_ms: int, event_by_event: bool) -> dict[str, object]:
+def _spec(length_ms: int, event_by_event: bool, transport: str) -> dict[str, object]:
     """Two flows over 50 Mbit/s. A third over a trace, which batches do not take, sends nothing before the end."""
     links: list[dict[str, object]] = [
         {"name": "wire", "capacity": {"rate": 50_000_000}, "queue": "pfifo", "limit": {"packets": 83}, "overhead": 14}
     ]
     flows = [
-        {"label": name, "cc": "reno", "rtt": 20 * _MS, "start": 0, "stop": length_ms * _MS, "path": [0]}
+        {
+            "label": name,
+            "cc": "reno",
+            "rtt": 20 * _MS,
+            "start": 0,
+            "stop": length_ms * _MS,
+            "path": [0],
+            "transport": transport,
+        }
         for name in "ab"
     ]
     if event_by_event:
@@ -128,10 +136,10 @@ def _name_and_length(file: str, line: int) -> tuple[str, int] | None:
     return match[2], end - start + 1
 
 
-def way(event_by_event: bool) -> list[tuple[str, int, str, float]]:
+def way(event_by_event: bool, transport: str = "tcp") -> list[tuple[str, int, str, float]]:
     """The functions on the way: file, line, name and calls per packet."""
     with tempfile.TemporaryDirectory() as name:
-        short, long = (_run(_spec(length, event_by_event), Path(name)) for length in _LENGTHS_MS)
+        short, long = (_run(_spec(length, event_by_event, transport), Path(name)) for length in _LENGTHS_MS)
     packets = long[1] - short[1]
     found = []
     for (file, line), count in long[0].items():
@@ -146,12 +154,13 @@ def way(event_by_event: bool) -> list[tuple[str, int, str, float]]:
 def _main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--list", action="store_true", help="show each function, with its calls per packet")
+    parser.add_argument("--quic", action="store_true", help="let the flows go over QUIC")
     arguments = parser.parse_args()
     if not shutil.which("valgrind"):
         sys.exit("valgrind is not installed: apt-get install -y valgrind")
     subprocess.run(_BUILD, check=True, cwd=_ROOT)
     for name, event_by_event in (("event by event", True), ("in batches", False)):
-        found = way(event_by_event)
+        found = way(event_by_event, "quic" if arguments.quic else "tcp")
         outside = [each for each in found if not each[0].startswith(_SENDER)]
         if arguments.list:
             for file, line, function, calls in found:
