@@ -73,7 +73,10 @@ impl Ranges {
         match (touched.first(), touched.last()) {
             (Some(first), Some(last)) => {
                 self.0[start] = (first.0.min(from), last.1.max(to));
-                self.0.drain(start + 1..end);
+                // An empty drain would move all behind it onto itself.
+                if start + 1 < end {
+                    self.0.drain(start + 1..end);
+                }
             }
             _ => self.0.insert(start, (from, to)),
         }
@@ -91,11 +94,18 @@ impl Ranges {
             return;
         }
         let (head, tail) = ((self.0[start].0, from), (to, self.0[end - 1].1));
-        self.0.drain(start..end);
-        for rest in [tail, head] {
-            if rest.0 < rest.1 {
-                self.0.insert(start, rest);
+        // What is left of them takes the place of the first ones.
+        let mut kept = start;
+        for rest in [head, tail].into_iter().filter(|rest| rest.0 < rest.1) {
+            if kept < end {
+                self.0[kept] = rest;
+            } else {
+                self.0.insert(kept, rest);
             }
+            kept += 1;
+        }
+        if kept < end {
+            self.0.drain(kept..end);
         }
     }
 
