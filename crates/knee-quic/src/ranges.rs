@@ -44,11 +44,13 @@ impl Ranges {
     }
 
     /// The first number from `n` on that is missing.
+    #[inline]
     pub fn first_missing(&self, n: u64) -> u64 {
         self.0.get(self.behind(n)).filter(|range| range.0 <= n).map_or(n, |range| range.1)
     }
 
     /// The index of the first range that ends behind `n`.
+    #[inline]
     fn behind(&self, n: u64) -> usize {
         // Mostly the question is of the last range.
         match self.0.last() {
@@ -58,6 +60,7 @@ impl Ranges {
     }
 
     /// Adds the numbers from `from` to before `to`. Gives how many of them are new.
+    #[inline]
     pub fn insert(&mut self, from: u64, to: u64) -> u64 {
         if from >= to {
             return 0;
@@ -66,6 +69,11 @@ impl Ranges {
             last.1 = to;
             return to - from;
         }
+        self.insert_elsewhere(from, to)
+    }
+
+    /// The same where the numbers do not continue the last range.
+    fn insert_elsewhere(&mut self, from: u64, to: u64) -> u64 {
         let start = self.0.partition_point(|range| range.1 < from);
         let end = self.0.partition_point(|range| range.0 <= to);
         let touched = &self.0[start..end];

@@ -123,7 +123,6 @@ impl Sender {
         //= RFC 9002, 6.2.1
         //# A sender SHOULD restart its PTO timer every time an ack-eliciting packet is sent or acknowledged, or when
         //# Initial or Handshake keys are discarded (Section 4.9 of [QUIC-TLS]).
-        self.set_timer(config);
         self.send(now, config, out);
         Ok(rtt)
     }
@@ -140,8 +139,9 @@ impl Sender {
 
     /// Takes packets out of flight that are in these ranges.
     fn take_acknowledged(&mut self, ranges: impl Iterator<Item = Range>, config: &Config) -> Newly {
-        let mut newly = Newly::default();
-        let near = self.acked.first_missing(0);
+        let (mut newly, mut newest) = (Newly::default(), None);
+        // Bytes that are acknowledged, up to the first packet that does not continue them.
+        let (near, mut data) = (self.acked.first_missing(0), (0, 0));
         for (from, to) in ranges {
             let mut place = self.flight.place_of(from);
             while let Some(record) = self.flight.get(place).copied().filter(|record| record.first() < to) {
@@ -150,13 +150,13 @@ impl Sender {
                     if let Some(streams) = &mut self.streams {
                         streams.acknowledge(run.first, config);
                     } else if !record.is_datagram() {
-                        self.acked.insert(run.data.0, run.data.1);
-                        //= RFC 9000, 13.3
-                        //# A sender SHOULD avoid retransmitting information from packets once they are acknowledged.
-                        self.lost.remove(run.data.0, run.data.1);
+                        if run.data.0 != data.1 {
+                            self.settle(data);
+                            data.0 = run.data.0;
+                        }
+                        data.1 = run.data.1;
                     }
-                    let (number, sent) = (run.first + u64::from(run.count) - 1, record.sent());
-                    newly.newest = Some(Newest { number, sent, start: self.flight.start_of(place) });
+                    newest = Some((run.first + u64::from(run.count) - 1, record.sent(), place));
                 }
                 let packets = bits.count_ones();
                 newly.packets += packets;
@@ -167,22 +167,32 @@ impl Sender {
                 place += 1;
             }
         }
+        self.settle(data);
+        newly.newest = newest.map(|(number, sent, place)| Newest { number, sent, start: self.flight.start_of(place) });
         self.view.in_flight -= newly.packets;
         self.flight.drop_settled();
         newly
     }
 
+    /// Bytes of the stream are acknowledged.
+    fn settle(&mut self, (from, to): (u64, u64)) {
+        self.acked.insert(from, to);
+        //= RFC 9000, 13.3
+        //# A sender SHOULD avoid retransmitting information from packets once they are acknowledged.
+        self.lost.remove(from, to);
+    }
+
     /// Counts packets that are in these ranges although they were found lost, and does not send their data again.
     fn take_spurious(&mut self, ranges: impl Iterator<Item = Range>, now: Time, config: &Config) {
+        if self.lost_packets.is_empty() {
+            return;
+        }
         let kept = self.rtt.pto(config).mul_div(KEPT_PTOS, 1);
         while self.lost_packets.front().is_some_and(|lost| now.saturating_sub(lost.at) > kept) {
             let lost = self.lost_packets.pop_front();
             if let (Some(streams), Some(lost)) = (&mut self.streams, lost) {
                 streams.forget(lost.number);
             }
-        }
-        if self.lost_packets.is_empty() {
-            return;
         }
         for (from, to) in ranges {
             let mut place = self.lost_packets.partition_point(|lost| lost.number < from);

@@ -35,6 +35,10 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Time, config: &Config) -> Losses {
         let (mut losses, mut row) = (Losses::default(), None);
         self.loss_time = None;
+        // Mostly nothing is missing below the largest packet acknowledged.
+        if self.flight.get(0).is_none_or(|record| record.first() >= self.view.snd_una) {
+            return losses;
+        }
         let (delay, threshold) = if config.varies_thresholds {
             (self.rtt.varied_loss_delay(self.totals.spurious > 0, config), self.threshold_in_flight(config))
         } else {
