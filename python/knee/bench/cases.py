@@ -44,9 +44,9 @@ def _lola18() -> Scenario:
     return load("lola-fig6")
 
 
-def _cubic10k() -> Scenario:
+def _cubic10k(**flow: Any) -> Scenario:
     # A bandwidth-delay product of buffer; the flows start over one second.
-    flows = [{"cc": "cubic", "rtt": "50 ms", "count": 10_000, "stagger": "100 us"}]
+    flows = [{"cc": "cubic", "rtt": "50 ms", "count": 10_000, "stagger": "100 us"} | flow]
     return _scenario("10 s", flows, link=_FAST | {"limit": "41667 packets"})
 
 
@@ -127,6 +127,7 @@ CASES: dict[str, tuple[str, Callable[[], Scenario]]] = {
     "transfers": ("10,000 transfers of 30 kB per second, 10 Gbit/s, RTT 20 ms, 10 s", _transfers),
     "python2": ("reno2 with Reno written in Python", _python2),
     "quic2": ("reno2 over QUIC", partial(_two, transport="quic")),
+    "quic10k": ("cubic10k over QUIC", partial(_cubic10k, transport="quic")),
     "quic2-quinn": ("quic2 in quinn, 5 s", partial(_two, duration="5 s", transport="quic", cc="quinn:reno")),
     "quic2-tls": ("quic2-quinn, encrypted", partial(_two, duration="5 s", transport="quic", cc="quinn:reno", tls=True)),
     "uml2": ("2 CUBIC flows on a real kernel in virtual time, 100 Mbit/s, RTT 20 ms, 60 s", partial(_uml2, cc="cubic")),
@@ -146,7 +147,7 @@ GROUPS: dict[str, list[str]] = {
     "l4s": ["cubic2", "prague2"],
     "traffic": ["reno2", "transfers"],
     "uml": ["uml2", "uml-lola2"],
-    "quic": ["quic2", "quic2-quinn", "quic2-tls"],
+    "quic": ["quic2", "quic10k", "quic2-quinn", "quic2-tls"],
     "links": [f"link-{name}" for name in _LINKS],
     "queues": [f"{queue}-{flows}" for flows in ("2", "10k") for queue in _COMPARED],
 }
