@@ -23,6 +23,7 @@ __all__ = [
     "network_features",
     "placed",
     "queue_features",
+    "quic_presets",
     "registry",
     "simulate",
     "tables",
