@@ -68,6 +68,12 @@ pub fn traffic_load(spec: &str) -> Result<Option<u64>, String> {
     Ok((entry.load)(&given).map(knee_core::Rate::as_bps))
 }
 
+/// The mean of a distribution of sizes, bytes.
+pub fn mean_size(spec: &str) -> Result<f64, String> {
+    let size: knee_traffic::spec::Size = serde_json::from_str(spec).map_err(|error| error.to_string())?;
+    Ok(size.mean())
+}
+
 fn traffic(spec: &str) -> Result<(&'static knee_traffic::Entry, knee_traffic::Given), String> {
     let mut keys: Map<String, Json> = serde_json::from_str(spec).map_err(|error| error.to_string())?;
     let kind = keys.remove("kind").unwrap_or_default();

@@ -14,7 +14,7 @@ const TRACE: &str =
 const DELAYS: &str = "expected one line per extra delay: a number of milliseconds from 0, such as 3.25";
 
 /// The file called `name`: in `folder`, here, or in a folder of KNEE_TRACES.
-fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
+pub(crate) fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
     let traces = std::env::var_os("KNEE_TRACES").unwrap_or_default();
     let folders = folder.map(Path::to_path_buf).into_iter().chain([PathBuf::new()]);
     let mut named = folders.chain(std::env::split_paths(&traces)).map(|folder| folder.join(name));
@@ -29,7 +29,7 @@ fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
 }
 
 /// The lines that are neither empty nor comments, with their numbers.
-fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize, String)>> {
+pub(crate) fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize, String)>> {
     let unreadable =
         |reason: String| refused(format!("the {what} {} cannot be read ({reason})", path.display()), accepted);
     let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();

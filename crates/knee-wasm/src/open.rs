@@ -359,7 +359,8 @@ mod tests {
         let wrong = [
             ("5 Mbit/s", "5", "the file:3:8: link.rate: \"5\" has no unit"),
             ("cc = \"reno\"", "cc = \"mine.py:M\"", "the file:6:6: flows[0].cc: no congestion control is called"),
-            ("count = 2", "transport = \"quic\"", "the file:8:13: flows[0].transport: \"quic\" is not read here"),
+            ("cc = \"reno\"", "cc = \"noq:cubic\"", "the file:6:6: flows[0].cc: \"noq:cubic\" is not read here"),
+            ("cc = \"reno\"", "cc = \"reno\"\npacing = \"on\"\ntransport = \"quic\"", "flows[0].pacing: QUIC paces"),
             (
                 "cc = \"reno\"",
                 "traffic = { kind = \"vdeo\" }",
