@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, PlainSerializer, ValidationError
 from pydantic.fields import FieldInfo
@@ -71,7 +72,7 @@ def _in_words(error: Any, root: type[BaseModel]) -> tuple[str, str]:
 
 def _as_written(field: FieldInfo, value: Any) -> Any:
     """A value as a file writes it: a quantity in base units, which is out of its range, with its unit."""
-    writers = [each.func for each in field.metadata if isinstance(each, PlainSerializer)]
+    writers = [cast("Callable[[int], str]", each.func) for each in field.metadata if isinstance(each, PlainSerializer)]
     return writers[0](value) if writers and isinstance(value, int) and not isinstance(value, bool) else value
 
 
