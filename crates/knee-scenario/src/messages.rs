@@ -26,9 +26,9 @@ const SIZE: &str = "expected a size such as \"30 kB\", or a table such as { dist
 /// When transfers or pages start.
 #[derive(Clone, Debug)]
 pub(crate) enum Starts {
-    /// By a process of this name, so often per second.
+    /// By a process of this name: starts per second.
     PerSecond(&'static str, f64),
-    /// By a process of this name, so often that they offer this load, bit/s.
+    /// By a process of this name: the load that they offer, bit/s.
     Load(&'static str, u64),
     /// At the times of a file.
     Times(String),
@@ -108,7 +108,7 @@ fn size(value: &Value) -> Result<Size, Vec<Refused>> {
         return Err(vec![refused(format!("{} is not a size", shown(value)), SIZE)]);
     };
     let mut fields = Fields::of(given);
-    let read = Shape {
+    let read = SizeKeys {
         bytes: fields.take("bytes", message),
         distribution: fields
             .take("distribution", |value| word(value, &["lognormal", "pareto", "web-search", "data-mining"])),
@@ -130,7 +130,7 @@ const SHAPE: &str = "the exponent of the tail, above 0 and at most 100";
 const MAX: &str = "the largest size, such as \"100 MB\"";
 
 /// The keys of a distribution of sizes.
-struct Shape {
+struct SizeKeys {
     bytes: Option<u64>,
     distribution: Option<&'static str>,
     median: Option<u64>,
@@ -141,7 +141,7 @@ struct Shape {
     file: Option<String>,
 }
 
-impl Shape {
+impl SizeKeys {
     fn size(mut self) -> Read<Size> {
         if self.distribution == Some("lognormal") {
             self.max = self.max.or(Some(USUAL_MAX));
@@ -224,11 +224,9 @@ fn arriving(fields: &mut Fields<'_>) -> Arriving {
 }
 
 impl Arriving {
-    /// When they start; `load` is another key that says how often, for kinds that have it.
-    fn starts(self, load: Option<Option<u64>>) -> Read<Starts> {
+    /// When they start; `load` is another key that says how often, and `rates` are those that the kind has.
+    fn starts(self, load: Option<u64>, rates: &str) -> Read<Starts> {
         let process = self.arrivals.unwrap_or("poisson");
-        let rates = if load.is_some() { "per_second, load" } else { "per_second" };
-        let load = load.flatten();
         let given =
             [("per_second", self.per_second.is_some()), ("load", load.is_some()), ("times", self.times.is_some())];
         let given: Vec<&str> = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect();
@@ -250,7 +248,7 @@ impl Arriving {
     }
 }
 
-/// What flows of both kinds have.
+/// A flow's messages, of either kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     pub(crate) starts: Starts,
@@ -291,7 +289,7 @@ pub(crate) fn transfers(given: &Table) -> Result<Messages, Vec<Refused>> {
     let known = [&ARRIVING[..], &["kind", "load", "size", "connection", "number"]].concat();
     fields.end(&known);
     let Some(size) = size.filter(|_| fields.errors.is_empty()) else { return Err(fields.errors) };
-    let starts = arriving.starts(Some(load)).map_err(|error| vec![error])?;
+    let starts = arriving.starts(load, "per_second, load").map_err(|error| vec![error])?;
     let spec = json!({"persistent": connection == Some("persistent"), "number": number});
     Ok(Messages { starts, size, spec, is_tls_1_2: false, streams: 1 })
 }
@@ -300,7 +298,8 @@ pub(crate) fn transfers(given: &Table) -> Result<Messages, Vec<Refused>> {
 const PRESETS: [(&str, &str); 2] = [
     (
         "web-page",
-        "request = \"500 B\"\nsize = { distribution = \"lognormal\", median = \"12 kB\", sigma = 1.5, max = \"2 MB\" }\n\
+        "request = \"500 B\"\n\
+         size = { distribution = \"lognormal\", median = \"12 kB\", sigma = 1.5, max = \"2 MB\" }\n\
          objects = 71\nconnections = 6\nconnection = \"new\"\ntls = \"1.3\"\nservice = \"10 ms\"\nthink = \"1 s\"",
     ),
     (
@@ -464,7 +463,7 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
 /// When pages start: a time after the last one, or at times of their own.
 fn pages(think: Option<Starts>, arriving: Arriving) -> Read<Starts> {
     match think {
-        None => arriving.starts(None),
+        None => arriving.starts(None, "per_second"),
         Some(_) if arriving.arrivals.is_some() => {
             Err(refused("it has no rate", "add per_second, or leave it out").under("arrivals"))
         }

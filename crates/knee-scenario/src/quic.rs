@@ -4,11 +4,12 @@ use crate::error::{Refused, refused};
 use crate::fields::{Read, within};
 use crate::sent::Sent;
 use crate::settings::{given_of_quic, given_of_tcp};
+use crate::traffic::Carried;
 use crate::units::{BYTES, TIME};
 use knee_net::spec::{EcnSpec, QuicSpec, TcpSpec, Transport};
 
-/// Keys of `[quic]` that mean nothing to datagrams, which are under no flow control and of full size from the start, and
-/// those that mean nothing to streams.
+/// Keys of `[quic]` that mean nothing to datagrams, which are under no flow control and of full size from the start;
+/// and those that mean nothing to streams.
 const OF_STREAMS: [&str; 3] = ["receive_window", "stream_receive_window", "initial_mtu"];
 const OF_DATAGRAMS: [&str; 1] = ["datagram_buffer"];
 /// The greatest settings of the simulator's endpoints: the delay of an ACK in ns, packets, and windows in bytes.
@@ -62,28 +63,25 @@ fn under_table(error: Refused, key: &str) -> Refused {
 
 /// Refuses settings that the simulator's endpoints do not have.
 fn check_limits(quic: &QuicSpec) -> Read<()> {
-    let packets = |packets: u64| packets.to_string();
-    let (time, size) = (|ns| TIME.text(ns), |bytes| BYTES.text(bytes));
-    let limits: [(_, Option<u64>, u64, &dyn Fn(u64) -> String); 4] = [
-        ("max_ack_delay", Some(quic.max_ack_delay), MOST_DELAY, &time),
-        ("ack_eliciting_threshold", Some(quic.ack_eliciting_threshold), MOST_PACKETS, &packets),
-        ("receive_window", quic.receive_window, MOST_WINDOW, &size),
-        ("stream_receive_window", quic.stream_receive_window, MOST_WINDOW, &size),
-    ];
-    for (key, value, most, said) in limits {
-        if let Some(value) = value.filter(|value| *value > most) {
+    let within = |key, value: Option<u64>, most, said: fn(u64) -> String| {
+        value.filter(|value| *value > most).map_or(Ok(()), |value| {
             let found = format!("{} is more than the simulator's endpoints have", said(value));
-            return Err(refused(found, format!("expected at most {}", said(most))).under(key).under("quic"));
-        }
-    }
-    Ok(())
+            Err(refused(found, format!("expected at most {}", said(most))).under(key).under("quic"))
+        })
+    };
+    within("max_ack_delay", Some(quic.max_ack_delay), MOST_DELAY, |ns| TIME.text(ns))?;
+    let packets = Some(quic.ack_eliciting_threshold);
+    within("ack_eliciting_threshold", packets, MOST_PACKETS, |packets| packets.to_string())?;
+    let size = |bytes| BYTES.text(bytes);
+    within("receive_window", quic.receive_window, MOST_WINDOW, size)?;
+    within("stream_receive_window", quic.stream_receive_window, MOST_WINDOW, size)
 }
 
 /// Refuses more streams than a server lets a client open, and a limit of streams that no flow has.
 fn check_streams(flows: &[&Sent], quic: &QuicSpec) -> Read<()> {
     let (most, mut several) = (u64::from(quic.max_streams), false);
     for (i, flow) in flows.iter().enumerate() {
-        let streams = flow.traffic.as_ref().map_or(1, |carried| carried.streams());
+        let streams = flow.traffic.as_ref().map_or(1, Carried::streams);
         several |= streams > 1;
         if streams > most {
             let found = format!("{streams} is more than max_streams of [quic], {most}");

@@ -53,7 +53,7 @@ impl<'a> Rows<'a> {
         format!("line {number} of the {} {}", self.what, self.file)
     }
 
-    /// Reads line after line, each with so many numbers.
+    /// Reads line after line, of `columns` numbers each.
     fn each<T>(&self, columns: usize, mut read: impl FnMut(usize, &[f64]) -> Read<T>) -> Read<Vec<T>> {
         let mut found = Vec::with_capacity(self.lines.len());
         for (number, line) in &self.lines {

@@ -1,5 +1,5 @@
-//! What `knee run` sends on the paths of `[[flows]]`, as far as this crate reads it. The others are left to whoever asks
-//! for them, as an error that names the key.
+//! Flows that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads them. The others are left to
+//! whoever asks for them, as an error that names the key.
 
 use crate::Path;
 use crate::error::{Refused, refused};
@@ -171,27 +171,36 @@ fn check(
         let found = format!("traffic of kind {kind} has sizes of its own");
         return no(found, "expected one of bytes and traffic", "bytes");
     }
-    match (is_datagrams, is_quic) {
-        (false, _) => Ok(()),
-        (true, true) if is_without_cc => {
-            let found = "over QUIC datagrams are under a congestion control".into();
-            no(found, "expected the name of a congestion control", "cc")
-        }
-        (true, true) => Ok(()),
-        _ if !is_without_cc => no(DATAGRAMS.into(), "leave it out", "cc"),
-        _ if transport != "udp" => {
-            let found = format!("traffic of kind {kind} goes in datagrams");
-            no(found, "expected \"quic\", or no such key", "transport")
-        }
-        _ if given.text("pacing") == Some("on") => {
-            no(format!("traffic of kind {kind} has times of its own"), "leave it out", "pacing")
-        }
-        _ if ecn == Some(EcnSpec::Accurate) => {
-            let found = "\"accurate\" is feedback of TCP".into();
-            no(found, "expected true, false or \"l4s\"", "ecn")
-        }
-        _ => Ok(()),
+    if is_datagrams { check_datagrams(kind, given, (is_without_cc, transport), ecn) } else { Ok(()) }
+}
+
+/// Refuses keys of a flow that contradict its datagrams.
+fn check_datagrams(
+    kind: &str,
+    given: &Table,
+    (is_without_cc, transport): (bool, &str),
+    ecn: Option<EcnSpec>,
+) -> Read<()> {
+    let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+    if transport == "quic" {
+        let found = "over QUIC datagrams are under a congestion control".into();
+        return if is_without_cc { no(found, "expected the name of a congestion control", "cc") } else { Ok(()) };
     }
+    if !is_without_cc {
+        return no(DATAGRAMS.into(), "leave it out", "cc");
+    }
+    if transport != "udp" {
+        let found = format!("traffic of kind {kind} goes in datagrams");
+        return no(found, "expected \"quic\", or no such key", "transport");
+    }
+    if given.text("pacing") == Some("on") {
+        return no(format!("traffic of kind {kind} has times of its own"), "leave it out", "pacing");
+    }
+    if ecn == Some(EcnSpec::Accurate) {
+        let found = "\"accurate\" is feedback of TCP".into();
+        return no(found, "expected true, false or \"l4s\"", "ecn");
+    }
+    Ok(())
 }
 
 /// The ECN that an algorithm has at least, by its reaction to marks.

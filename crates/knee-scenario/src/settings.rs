@@ -53,7 +53,9 @@ settings! {
     of_quic, given_of_quic, QuicSpec;
     certificate = |value| bytes(value, 0, 36_000, "the size of the server's certificates, such as \"3 kB\"");
     initial_window = |value| between_u32(value, 2, 1000, "a number of packets, 2 to 1000");
-    initial_rtt = |value| some_time(value, 1_000, 60_000_000_000, "the RTT before the first sample, such as \"100 ms\"");
+    initial_rtt = |value| some_time(
+        value, 1_000, 60_000_000_000, "the RTT before the first sample, such as \"100 ms\""
+    );
     packet_threshold = |value| between_u32(
         value, 3, 1_000_000, "the packets by which a packet is reordered before it is lost, 3 to 1000000"
     );

@@ -18,7 +18,7 @@ use std::path::Path;
 pub(crate) struct Carried {
     pub(crate) kind: &'static str,
     pub(crate) is_datagrams: bool,
-    carried: What,
+    what: What,
 }
 
 #[derive(Clone, Debug)]
@@ -40,17 +40,18 @@ const RTC_PACKET: u64 = 1240;
 impl Carried {
     /// True if its TLS is 1.2.
     pub(crate) const fn is_tls_1_2(&self) -> bool {
-        matches!(&self.carried, What::Messages(messages) if messages.is_tls_1_2)
+        matches!(&self.what, What::Messages(messages) if messages.is_tls_1_2)
     }
 
     /// Requests at once on a connection.
     pub(crate) const fn streams(&self) -> u64 {
-        if let What::Messages(messages) = &self.carried { messages.streams } else { 1 }
+        if let What::Messages(messages) = &self.what { messages.streams } else { 1 }
     }
 
-    /// The engine's form, with the files that it names; `quic` has the UDP payload of a full packet, if QUIC carries it.
+    /// The engine's form, with the content of the files that it names; `quic` is the UDP payload of QUIC's full
+    /// packets, bytes, if QUIC carries it.
     pub(crate) fn spec(&self, folder: Option<&Path>, quic: Option<u64>) -> Read<TrafficSpec> {
-        let mut spec = match &self.carried {
+        let mut spec = match &self.what {
             What::Known(spec) => spec.clone(),
             What::Messages(messages) => self.messages(messages, folder)?,
             What::Recorded(name, repeats) => recorded(name, *repeats, folder)?,
@@ -135,14 +136,14 @@ pub(crate) fn traffic(value: &Value) -> Result<Carried, Vec<Refused>> {
         let accepted = near(kind.text().unwrap_or(&named), &kinds);
         return Err(vec![refused(format!("{named} is not a kind of traffic"), accepted)]);
     };
-    let carried = match entry.name {
+    let what = match entry.name {
         "transfers" => What::Messages(transfers(given)?),
         "requests" => What::Messages(requests(given)?),
         "udp" => udp(given)?,
         "video" => What::Known(video(given)?),
         _ => What::Known(declared(entry, given)?),
     };
-    Ok(Carried { kind: entry.name, is_datagrams: entry.sends_datagrams(), carried })
+    Ok(Carried { kind: entry.name, is_datagrams: entry.sends_datagrams(), what })
 }
 
 /// A kind whose keys are the parameters that its entry declares.

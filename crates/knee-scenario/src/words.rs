@@ -101,15 +101,15 @@ pub(crate) fn number(x: f64) -> String {
     format!("{mantissa}e{sign}{:02}", power.unsigned_abs())
 }
 
-/// A number with up to so many significant digits, as C's `%g` and Python's `:g` write it.
+/// A number with up to `digits` significant digits, as C's `%g` and Python's `:g` write it.
 pub(crate) fn rounded(x: f64, digits: usize) -> String {
     let digits = digits.max(1);
     let written = format!("{x:.*e}", digits - 1);
     let (mantissa, exponent) = written.split_once('e').unwrap_or((&written, "0"));
     let power: i32 = exponent.parse().unwrap_or(0);
-    let short = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
+    let short = |text: &str| {
+        let kept = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text };
+        kept.to_owned()
     };
     match usize::try_from(power) {
         Ok(power) if power < digits => short(&format!("{x:.*}", digits - 1 - power)),

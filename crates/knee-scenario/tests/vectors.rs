@@ -218,7 +218,7 @@ fn settings_that_contradict_the_flows_are_an_error_of_each_flow() {
     assert!(flows[1].as_ref().expect_err("paced").to_string().contains("flows[1].pacing: QUIC paces every flow"));
 }
 
-/// What reading a file of this text, which traffic names, says.
+/// Reads a scenario whose traffic names a file of this text; the flow's traffic, or the error.
 fn of_file(text: &str, traffic: &str) -> String {
     let folder = std::env::temp_dir().join(format!("knee-scenario-{}-{}", std::process::id(), text.len()));
     std::fs::create_dir_all(&folder).expect("a folder");
