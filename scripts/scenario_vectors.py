@@ -186,7 +186,14 @@ ROOT: dict[str, list[Any]] = {
     "interval": [*TIMES, "1 ns", "100 ns"],
     "seed": [1, 0, -1, 2**63 - 1, 2**63, 2**70, 1.5, "1"],
     "changes": [[], {}, [{}], [3]],
-    "quic": [{}, {"max_ack_delay": "5 ms"}, {"receive_window": "1 MB", "certificate": "3 kB"}, {"max_streams": 20}, 3],
+    "quic": [
+        {},
+        {"max_ack_delay": "5 ms"},
+        {"receive_window": "1 MB", "certificate": "3 kB"},
+        {"max_streams": 20},
+        {"preset": "chromium"},
+        3,
+    ],
     "probes": [[], {}, [{}], [{"rtt": "100 ms"}], [{"rtt": "100 ms"}, {"rtt": "80 ms", "tunnel": "vpn"}]],
     "tcp": [{}, {"tick": "1 ms"}, {"tso": False, "rto_min": "50 ms"}, 3],
     "links": [[], {}, [{}], [3], [{"rate": "1 Mbit/s"}], [{"rate": "1 Mbit/s"}, {"rate": "1 Mbit/s"}]],
@@ -280,6 +287,10 @@ TRAFFIC: dict[str, list[Any]] = {
 #: Keys of `[quic]`.
 QUIC: dict[str, list[Any]] = {
     **{key: [*SIZES, "36 kB", "37 kB", "2 KiB", "2 GiB"] for key in ("certificate", "datagram_buffer")},
+    "preset": ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium", "quin"],
+    **{key: [True, False] for key in ("zero_rtt", "retry")},
+    "idle_timeout": [*TIMES, "30 s", "1e6 s"],
+    "gso": [1, 10, 64, 0, 65],
     "initial_window": [2, 10, 1, 1000, 1001],
     **{key: [*TIMES, "1 us", "60 s", "16383 ms", "524 ms", "525 ms"] for key in ("initial_rtt", "max_ack_delay")},
     "packet_threshold": [3, 2, 1_000_000, 1_000_001],

@@ -30,6 +30,7 @@ mod words;
 
 pub use error::Error;
 pub use node::{Key, Node, Table, Value};
+pub use settings::quic_presets;
 
 use error::{Refused, refused};
 use fields::{Fields, Read, each, whole};
@@ -332,7 +333,7 @@ fn sent_on(
             (Err(refused), _) => Err(place(refused.clone(), i)),
             (_, Some(error)) => Err(error.clone()),
             (Ok(sent), None) => quic::check_flow(sent)
-                .and_then(|()| sent.traffic(folder, quic.max_mtu.into()))
+                .and_then(|()| sent.traffic(folder, settings::resolved(quic).stacks_mtu().into()))
                 .map(|traffic| (sent, traffic))
                 .map_err(|refused| place(refused, i)),
         };

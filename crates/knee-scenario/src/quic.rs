@@ -3,7 +3,7 @@
 use crate::error::{Refused, refused};
 use crate::fields::{Read, within};
 use crate::sent::Sent;
-use crate::settings::{given_of_quic, given_of_tcp};
+use crate::settings::{given_of_quic, given_of_tcp, resolved};
 use crate::traffic::Carried;
 use crate::units::{BYTES, TIME};
 use knee_net::spec::{EcnSpec, QuicSpec, TcpSpec, Transport};
@@ -21,8 +21,9 @@ const MOST_WINDOW: u64 = (1 << 31) - 1;
 pub(crate) fn check(flows: &[&Sent], tcp: &TcpSpec, quic: &QuicSpec) -> Read<()> {
     let no = |found: String, accepted: &str, key: &str| Err(under_table(refused(found, accepted), key));
     let over: Vec<&&Sent> = flows.iter().filter(|flow| flow.transport == Transport::Quic).collect();
-    let given = given_of_quic(quic);
-    if !given_of_tcp(tcp).is_empty() && over.len() == flows.len() {
+    let (quic, usual) = (&resolved(quic), &resolved(&QuicSpec::default()));
+    let given = given_of_quic(quic, usual);
+    if !given_of_tcp(tcp, &TcpSpec::default()).is_empty() && over.len() == flows.len() {
         return no("all flows are QUIC flows".into(), "expected a TCP flow, or no table [tcp]", "tcp");
     }
     if !given.is_empty() && over.is_empty() {
@@ -69,12 +70,21 @@ fn check_limits(quic: &QuicSpec) -> Read<()> {
             Err(refused(found, format!("expected at most {}", said(most))).under(key).under("quic"))
         })
     };
-    within("max_ack_delay", Some(quic.max_ack_delay), MOST_DELAY, |ns| TIME.text(ns))?;
-    let packets = Some(quic.ack_eliciting_threshold);
-    within("ack_eliciting_threshold", packets, MOST_PACKETS, |packets| packets.to_string())?;
+    within("max_ack_delay", quic.max_ack_delay, MOST_DELAY, |ns| TIME.text(ns))?;
+    within("ack_eliciting_threshold", quic.ack_eliciting_threshold, MOST_PACKETS, |packets| packets.to_string())?;
     let size = |bytes| BYTES.text(bytes);
     within("receive_window", quic.receive_window, MOST_WINDOW, size)?;
-    within("stream_receive_window", quic.stream_receive_window, MOST_WINDOW, size)
+    within("stream_receive_window", quic.stream_receive_window, MOST_WINDOW, size)?;
+    let windows = [("receive_window", quic.receive_window), ("stream_receive_window", quic.stream_receive_window)];
+    let least = u64::from(quic.stacks_mtu());
+    match windows.into_iter().find(|(_, window)| window.is_some_and(|window| window < least)) {
+        Some((key, window)) => {
+            let [window, least] = [window.unwrap_or_default(), least].map(|bytes| BYTES.text(bytes));
+            let found = format!("{window} does not hold a packet of max_mtu, {least}");
+            Err(refused(found, format!("expected at least {least}, or no such key")).under(key).under("quic"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses more streams than a server lets a client open, and a limit of streams that no flow has.

@@ -2,7 +2,7 @@
 //! each with what Python's reader says. `KNEE_VECTORS` names another file of them.
 
 use knee_core::ParamsSpec;
-use knee_net::spec::{ChangeSpec, FlowSpec, LinkSpec, QuicSpec, TcpSpec};
+use knee_net::spec::{ChangeSpec, FlowSpec, LinkSpec, QuicPreset, QuicSpec, TcpSpec};
 use serde_json::Value;
 
 /// A reader's answer: links, changes and paths, or the error with its place.
@@ -193,7 +193,11 @@ fn flows_over_quic_have_the_settings_of_their_table() {
     let keys = "traffic = { kind = \"requests\", preset = \"web-page\", streams = 20 }";
     let read = over_quic("max_streams = 20\nmax_ack_delay = \"5 ms\"\npacing = false", keys);
     let QuicSpec { max_streams, max_ack_delay, pacing, certificate, .. } = read.quic;
-    assert_eq!((max_streams, max_ack_delay, pacing, certificate), (20, 5_000_000, false, 400));
+    assert_eq!((max_streams, max_ack_delay, pacing, certificate), (20, Some(5_000_000), Some(false), 400));
+    // What is not given is RFC 9002's, or the preset's.
+    assert_eq!((read.quic.initial_window, read.quic.max_mtu), (Some(10), Some(1452)));
+    let preset = over_quic("preset = \"quinn\"", "").quic;
+    assert_eq!((preset.preset, preset.initial_window), (Some(QuicPreset::Quinn), None));
     let flow = read.flows[1].as_ref().expect("it is read");
     let traffic = flow.traffic.as_ref().expect("pages");
     assert_eq!((flow.transport, traffic.streams(), traffic.check()), (knee_net::spec::Transport::Quic, 20, Ok(())));
