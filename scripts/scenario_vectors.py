@@ -186,6 +186,14 @@ ROOT: dict[str, list[Any]] = {
     "interval": [*TIMES, "1 ns", "100 ns"],
     "seed": [1, 0, -1, 2**63 - 1, 2**63, 2**70, 1.5, "1"],
     "changes": [[], {}, [{}], [3]],
+    "quic": [
+        {},
+        {"max_ack_delay": "5 ms"},
+        {"receive_window": "1 MB", "certificate": "3 kB"},
+        {"max_streams": 20},
+        {"preset": "chromium"},
+        3,
+    ],
     "probes": [[], {}, [{}], [{"rtt": "100 ms"}], [{"rtt": "100 ms"}, {"rtt": "80 ms", "tunnel": "vpn"}]],
     "tcp": [{}, {"tick": "1 ms"}, {"tso": False, "rto_min": "50 ms"}, 3],
     "links": [[], {}, [{}], [3], [{"rate": "1 Mbit/s"}], [{"rate": "1 Mbit/s"}, {"rate": "1 Mbit/s"}]],
@@ -199,7 +207,8 @@ SENT_KEYS: dict[str, list[Any]] = {
     "bytes": SIZES,
     "pacing": ["auto", "on", "off", True],
     "ecn": [True, False, "accurate", "l4s", "yes", 1],
-    "transport": ["tcp"],
+    "transport": ["tcp", "quic", "quic", "quic", "udp", "sctp"],
+    "tls": [True, False, "yes"],
     "receiver": ["honest"],
     "traffic": [
         {"kind": "udp", "preset": "voip-opus"},
@@ -208,11 +217,36 @@ SENT_KEYS: dict[str, list[Any]] = {
         {"kind": "app_limited", "rate": "1 Mbit/s"},
         {"kind": "rtc", "controller": "gcc"},
         {"kind": "video", "ladder": ["1 Mbit/s", "2 Mbit/s"]},
+        {"kind": "transfers", "load": "4 Mbit/s", "size": "30 kB"},
+        {"kind": "transfers", "per_second": 5.0, "size": {"distribution": "web-search"}, "connection": "persistent"},
+        {"kind": "requests", "preset": "web-page"},
+        {"kind": "requests", "size": "30 kB", "objects": 20, "streams": 20, "priority": {"urgency": 1}},
         {"kind": "vdeo"},
         {},
         5,
     ],
 }
+#: Values that may fit a key of a distribution of sizes.
+SIZE: dict[str, list[Any]] = {
+    **{key: [*SIZES, "10 kB", "2 PB", "2000 TB"] for key in ("bytes", "median", "min", "max")},
+    "distribution": ["lognormal", "pareto", "web-search", "data-mining", "normal"],
+    **{key: [0.0, 1, 1.0, 1.5, 5.0, 5.1, 100.0, "1", 2**60] for key in ("sigma", "shape")},
+    "file": ["no-such-file", "no\nline"],
+}
+DISTRIBUTIONS: list[Any] = [
+    "30 kB",
+    "0 B",
+    "2000 TB",
+    {"bytes": "3 kB"},
+    {"distribution": "lognormal", "median": "10 kB", "sigma": 1.5},
+    {"distribution": "lognormal", "median": "10 kB", "sigma": 1, "max": "9 kB"},
+    {"distribution": "pareto", "min": "1 kB", "shape": 1.2, "max": "10 MB"},
+    {"distribution": "web-search"},
+    {"distribution": "data-mining"},
+    {"distribution": "web-search", "file": "no-such-file"},
+    {"file": "no-such-file"},
+    {},
+]
 TRAFFIC: dict[str, list[Any]] = {
     "kind": [*registry.traffic()],
     "preset": ["voip-g711", "voip-opus", "game-60hz", "voip"],
@@ -225,7 +259,76 @@ TRAFFIC: dict[str, list[Any]] = {
     "ladder": [[], ["1 Mbit/s"], ["2 Mbit/s", "1 Mbit/s"], ["1 Mbit/s", 3], "1 Mbit/s"],
     "controller": ["gcc", "nada", "scream", "gc"],
     "fps": [30.0, 0, 60, 1e9],
+    "arrivals": ["poisson", "periodic", "often"],
+    "per_second": [5.0, 1, 0, -1.0, 1e7, 1.1e7, "5", 2**60],
+    "load": [*RATES, "100 Tbit/s"],
+    **{key: ["no-such-file", "no\nline"] for key in ("times", "trace")},
+    "size": DISTRIBUTIONS,
+    "connection": ["new", "persistent", "old"],
+    "number": [1, 100, 0, 2**53, 2**53 + 1, 1.0],
+    "request": SIZES,
+    "objects": [1, 2, 71, 0, 10_001, 1.5, True, {"mean": 7.5}, {"mean": 0.5}, {"mean": "1"}, {"men": 2.0}],
+    "connections": [1, 6, 1000, 0, 1001],
+    "streams": [1, 2, 100, 101, 10_000, 0, 10_001],
+    "priority": [
+        {},
+        {"urgency": 0},
+        {"urgency": 8},
+        {"urgncy": 1},
+        [],
+        [{"urgency": 1}, {"incremental": True}],
+        [{"urgency": 1}, 5],
+    ],
+    "tls": ["1.3", "1.2", "none", "1.1", True],
+    "service": TIMES,
+    "think": [*TIMES, {"mean": "1 s"}, {"mean": "0 s"}, {"mean": 1}, {"men": "1 s"}, "9000 h"],
+    "together": [True, False],
 }
+#: Keys of `[quic]`.
+QUIC: dict[str, list[Any]] = {
+    **{key: [*SIZES, "36 kB", "37 kB", "2 KiB", "2 GiB"] for key in ("certificate", "datagram_buffer")},
+    "preset": ["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium", "quin"],
+    **{key: [True, False] for key in ("zero_rtt", "retry")},
+    "idle_timeout": [*TIMES, "30 s", "1e6 s"],
+    "gso": [1, 10, 64, 0, 65],
+    "initial_window": [2, 10, 1, 1000, 1001],
+    **{key: [*TIMES, "1 us", "60 s", "16383 ms", "524 ms", "525 ms"] for key in ("initial_rtt", "max_ack_delay")},
+    "packet_threshold": [3, 2, 1_000_000, 1_000_001],
+    "pacing": [True, False],
+    **{key: [*SIZES, "2 GiB"] for key in ("receive_window", "stream_receive_window")},
+    "max_streams": [1, 20, 100, 1_000_000, 0, 1_000_001],
+    **{key: ["1200 B", "1199 B", "1472 B", "1473 B", "1230 B", "1452 B"] for key in ("initial_mtu", "max_mtu")},
+    "ack_eliciting_threshold": [0, 1, 9999, 10_000, 2**62 - 1, 2**62],
+}
+#: Flows of small scenarios.
+FLOWS: list[dict[str, Any]] = [
+    {"cc": "reno", "rtt": "100 ms"},
+    {"cc": "reno", "rtt": "100 ms"},
+    {"cc": "cubic", "rtt": "30 ms", "transport": "quic"},
+    {
+        "cc": "cubic",
+        "rtt": "30 ms",
+        "transport": "quic",
+        "traffic": {"kind": "transfers", "size": "30 kB", "load": "2 Mbit/s"},
+    },
+    {
+        "cc": "bbr",
+        "rtt": "30 ms",
+        "transport": "quic",
+        "traffic": {"kind": "requests", "preset": "web-page", "streams": 20},
+    },
+    {"cc": "reno", "rtt": "30 ms", "transport": "quic", "traffic": {"kind": "rtc"}},
+    {"cc": "reno", "rtt": "40 ms", "traffic": {"kind": "requests", "preset": "rpc"}},
+    {
+        "cc": "cubic",
+        "rtt": "40 ms",
+        "traffic": {
+            "kind": "transfers",
+            "size": {"distribution": "lognormal", "median": "10 kB", "sigma": 1.5},
+            "load": "3 Mbit/s",
+        },
+    },
+]
 PROBE_KEYS: dict[str, list[Any]] = {
     **{key: FLOW_KEYS[key] for key in ("rtt", "label", "path", "direction", "tunnel", "dscp")},
     "interval": [*TIMES, "100 us", "99 us"],
@@ -244,11 +347,13 @@ TCP: dict[str, list[Any]] = {
 ODD = "µμßİı\u00a0\u2003\u001f\u200b\u0301\n\t\\\"'\u007f\u00ad１٣é😀\u0378\ue000.+-eE_ []{}#=,0"
 #: Keys of errors that the crate has too; the second are of keys that nobody knows.
 OURS = re.compile(
-    rf"(links?|changes|duration|seed|warmup|interval|tcp|probes)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
+    rf"(links?|changes|duration|seed|warmup|interval|tcp|quic|probes)(\W|$)|flows(\[\d+\](\.({'|'.join(FLOW_KEYS)})(\W.*)?)?)?$"
 )
 # The name of an algorithm is also that of a class, a file or a stack of QUIC, which only Python has.
 SENT = re.compile(rf"flows\[\d+\]\.({'|'.join(key for key in SENT_KEYS if key != 'cc')})(\W|$)")
-UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|quic\.|run\.).*", re.S)
+UNKNOWN = re.compile(r"(flows\[\d+\]\.)?(?!flows\[|run\.).*", re.S)
+#: Keys that are refused when the flows are looked at together with the settings of their endpoints.
+TOGETHER = re.compile(r"(tcp|quic)(\W|$)|flows\[\d+\]\.(ecn|pacing|traffic)(\W|$)")
 
 
 def mutate(rng: random.Random, table: dict[str, Any], keys: dict[str, list[Any]]) -> None:
@@ -283,7 +388,8 @@ def small(rng: random.Random) -> dict[str, Any]:
     link = copy.deepcopy(rng.choice(BASES))
     changes = {"changes": [dict(rng.choice(CHANGES))]} if rng.random() < 0.3 else {}
     links = {"links": [link]} if rng.random() < 0.2 else {"link": link}
-    return {"duration": "10 s", "flows": [{"cc": "reno", "rtt": "100 ms"}], **links, **changes}
+    quic = {"quic": copy.deepcopy(rng.choice(ROOT["quic"][:-1]))} if rng.random() < 0.3 else {}
+    return {"duration": "10 s", "flows": [copy.deepcopy(rng.choice(FLOWS))], **quic, **links, **changes}
 
 
 @cache
@@ -318,8 +424,12 @@ def tables(data: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, list[An
     found += [(probe, PROBE_KEYS) for probe in probes * 2 if isinstance(probe, dict)]
     if isinstance(data.get("tcp"), dict):
         found += [(data["tcp"], TCP)] * 2
+    if isinstance(data.get("quic"), dict):
+        found += [(data["quic"], QUIC)] * 2
     carried = [flow.get("traffic") for flow in flows if isinstance(flow, dict)]
-    found += [(table, TRAFFIC) for table in carried * 2 if isinstance(table, dict)]
+    found += [(table, TRAFFIC) for table in carried * 3 if isinstance(table, dict)]
+    sizes = [table.get("size") for table in carried if isinstance(table, dict)]
+    found += [(size, SIZE) for size in sizes * 2 if isinstance(size, dict)]
     found += [(flow, keys) for flow in flows if isinstance(flow, dict) for keys in (FLOW_KEYS, SENT_KEYS)]
     return found + [(change, CHANGE_KEYS) for change in changes * 2 if isinstance(change, dict)]
 
@@ -387,14 +497,11 @@ def said(told: str, folder: Path) -> dict[str, Any]:
         file.write_text(told, encoding="utf-8")
         placed = ScenarioError(str(file), error.key, error.found, error.accepted)
         known = UNKNOWN if error.found == "unknown key" and ".traffic." not in error.key else OURS
-        if _is_pythons(told, placed.key):
-            return {"text": told, "outside": error.key}
-        if error.key and SENT.match(placed.key) and not isinstance(error, Refused):
+        of_flow = TOGETHER if isinstance(error, Refused) else SENT
+        if error.key and of_flow.match(placed.key):
             return {"text": told, "sent": str(placed).removeprefix(f"{file}:").lstrip()}
         # The crate reads networks without duration and flows, too.
         silent = error.found == "it is missing" and error.key in ("duration", "flows")
-        # Whether a run can be done is nothing that a reader finds.
-        silent |= isinstance(error, Refused) and placed.key.startswith("tcp")
         if silent or (error.key and not known.match(placed.key)):
             return {"text": told, "outside": error.key}
         return {"text": told, "error": str(placed).removeprefix(f"{file}:").lstrip()}
@@ -409,16 +516,7 @@ def said(told: str, folder: Path) -> dict[str, Any]:
         "paths": kept,
         "flows": spec["flows"][:number],
         "probes": probes,
-    } | {key: spec[key] for key in ("seed", "duration", "warmup", "interval", "tcp")}
-
-
-def _is_pythons(told: str, key: str) -> bool:
-    """Whether a key is of traffic that only Python reads."""
-    found = re.match(r"flows\[(\d+)\]\.traffic\b", key)
-    if found is None:
-        return False
-    traffic = tomllib.loads(told)["flows"][int(found[1])].get("traffic")
-    return isinstance(traffic, dict) and (traffic.get("kind") in ("transfers", "requests") or "trace" in traffic)
+    } | {key: spec[key] for key in ("seed", "duration", "warmup", "interval", "tcp", "quic")}
 
 
 def brief(value: Any) -> Any:

@@ -21,7 +21,7 @@ import knee
 import random_scenarios
 from browser import DESKTOP, PHONE, Tab, look, needs_chromium
 from knee import _core
-from knee.scenario import Scenario, from_dict, from_toml, load
+from knee.scenario import Scenario, from_dict, from_toml, load, registry
 from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
 
@@ -115,7 +115,7 @@ def _in_page(tab: Tab, request: str) -> dict[str, Any]:
 
 def _suits(scenario: Scenario) -> bool:
     """Whether the browser's engine can run it, in a time that tests have."""
-    if any(flow.transport == "quic" for flow in scenario.flows):
+    if any(flow.cc in registry.quic_controllers() for flow in scenario.flows):
         return False
     told = spec(scenario)
     rates = [link["capacity"].get("rate", 0) for link in told["links"]]
@@ -152,10 +152,11 @@ def _scene(dice: random.Random, listing: dict[str, Any]) -> dict[str, Any]:
 
     flows = [
         {
-            "cc": dice.choice([*(each["name"] for each in listing["cc"]), "call"]),
+            "cc": (cc := dice.choice([*(each["name"] for each in listing["cc"]), "call"])),
             "start": dice.randrange(0, 900_000),
             "stop": dice.choice([None, dice.randrange(1_000_000, 2_000_000)]),
             "rtt": dice.choice([None, dice.randrange(1_000, 200_000)]),
+            "quic": cc != "call" and dice.random() < 0.4,
         }
         for _ in range(dice.choice([1, 2, 5]))
     ]
@@ -478,6 +479,8 @@ def test_an_address_says_a_scene(tab: Tab) -> None:
         ("#rate=5", "`rate` is 5, but must be from 100000 to 1000000000 bit/s"),
         ("#flows=quic", "there is no congestion control `quic` here; there are reno, cubic"),
         ("#flows=cubic:9000000000", "it must stop after it starts"),
+        ("#flows=cubic:0:::udp", "a flow goes over “udp”, which is not quic"),
+        ("#flows=call:0:::quic", "a call goes in datagrams of UDP, and not over QUIC"),
     ],
 )
 def test_an_address_that_is_no_experiment_is_told(fresh: Tab, address: str, said: str) -> None:

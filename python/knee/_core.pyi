@@ -20,6 +20,7 @@ __all__ = [
     "features",
     "link_access",
     "link_conflict",
+    "mean_size",
     "network_features",
     "placed",
     "queue_features",
@@ -320,6 +321,13 @@ def traffic_load(spec: str) -> int | None:
 
     Args:
         spec: its kind and its parameters in base units, JSON.
+    """
+
+def mean_size(spec: str) -> float:
+    """The mean of a distribution of sizes, bytes; those beyond its greatest count as that.
+
+    Args:
+        spec: the distribution as a kind of traffic has it, JSON.
     """
 
 def simulate(

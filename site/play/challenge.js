@@ -5,7 +5,7 @@ const SECONDS = 20;
 
 /** The network of the challenge; `cc` sends. The rate goes up and down, so that nobody can keep still. */
 export const network = (cc) => sceneOf({
-  rate: 20e6, rtt: 40e3, buffer: 150, duration: SECONDS * 1e6, flows: [{ cc, start: 0, stop: null, rtt: null }],
+  rate: 20e6, rtt: 40e3, buffer: 150, duration: SECONDS * 1e6, flows: [{ cc, start: 0, stop: null, rtt: null, quic: false }],
   changes: [[4, 8e6], [8, 15e6], [11, 5e6], [14, 25e6], [17, 12e6]].map(([at, rate]) => ({ at: at * 1e6, to: { rate } })),
 });
 

@@ -22,6 +22,8 @@ export const asFigure = (x) => (x === null ? "–" : x.toFixed(x > 0 && x < 10 ?
 /** Names of algorithms as papers write them. */
 const NAMES = { bbr: "BBR", bbr3: "BBRv3", bic: "BIC", c4: "C4", call: "Video call", cdg: "CDG", copa: "Copa", cubic: "CUBIC", daimd: "DAIMD", dctcp: "DCTCP", fast: "FAST", hand: "You", highspeed: "HighSpeed", htcp: "H-TCP", hybla: "Hybla", illinois: "Illinois", ledbat: "LEDBAT", lola: "LoLa", lp: "TCP-LP", nv: "NV", prague: "Prague", reno: "Reno", scalable: "Scalable", timely: "TIMELY", vegas: "Vegas", veno: "Veno", vivace: "PCC Vivace", westwood: "Westwood", yeah: "YeAH", compound: "Compound" };
 export const nameOf = (cc) => NAMES[cc] ?? cc;
+/** The name of a flow: its algorithm, and QUIC where it goes over that. */
+export const titleOf = ({ cc, quic }) => (quic ? `${nameOf(cc)} over QUIC` : nameOf(cc));
 
 /** A round number no less than `x`: 1, 2, 2.5 or 5 times a power of ten. */
 export function roundUp(x) {

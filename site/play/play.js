@@ -2,7 +2,7 @@
 import { MOST, network, RIVALS, score } from "./challenge.js";
 import { History, indexAt } from "./history.js";
 import { colourOf } from "./looks.js";
-import { asCount, asFigure, asPercent, asRate, asTime, nameOf } from "./numbers.js";
+import { asCount, asFigure, asPercent, asRate, asTime, nameOf, titleOf } from "./numbers.js";
 import { bdp, EXPERIMENTS, fromHash, moved, place, sceneOf, stepsOf, toHash, valuesAt } from "./scene.js";
 import { Stage } from "./stage.js";
 import { explain, sentence, Story } from "./story.js";
@@ -254,7 +254,7 @@ function showMeans() {
     const chip = document.createElement("i");
     chip.style.background = colourOf(i);
     const name = document.createElement("th");
-    name.append(chip, `${i + 1} ${nameOf(scene.flows[i].cc)}`);
+    name.append(chip, `${i + 1} ${titleOf(scene.flows[i])}`);
     const figures = [flow.goodput_mbps, flow.rtt_mean_ms, flow.queue_delay_mean_ms].map(asFigure);
     line.append(name, ...[...figures, flow.lost_packets].map((text) => Object.assign(document.createElement("td"), { textContent: String(text) })));
     return line;
@@ -393,6 +393,15 @@ function drawFlows() {
     pick.title = listing.cc.find(({ name }) => name === flow.cc)?.about ?? "";
     pick.onchange = () => {
       flow.cc = pick.value;
+      flow.quic &&= overQuic(flow.cc);
+      drawFlows();
+      edited();
+    };
+    const transport = transports(flow.cc);
+    transport.setAttribute("aria-label", `Transport of flow ${i + 1}`);
+    if (!transport.disabled) transport.value = flow.quic ? "quic" : "tcp";
+    transport.onchange = () => {
+      flow.quic = transport.value === "quic";
       drawFlows();
       edited();
     };
@@ -406,14 +415,14 @@ function drawFlows() {
     end.onclick = () => endFlow(i);
     const phase = document.createElement("span");
     phase.className = "phase";
-    item.append(chip, pick, told, end, phase);
+    item.append(chip, pick, transport, told, end, phase);
     return item;
   }));
   $("legend").replaceChildren(...scene.flows.map((flow, i) => {
     const span = document.createElement("span");
     const chip = document.createElement("i");
     chip.style.background = colourOf(i);
-    span.append(chip, `${i + 1} ${nameOf(flow.cc)}`);
+    span.append(chip, `${i + 1} ${titleOf(flow)}`);
     return span;
   }));
   $("add").disabled = scene.flows.length >= listing.ranges.flows[1];
@@ -429,6 +438,28 @@ function endFlow(i) {
   else return warn("An experiment has at least one flow. Add another one first.");
   drawFlows();
   return edited();
+}
+
+/** The choice of the transport of a new flow, which stays where the algorithm has it. */
+function drawTransport() {
+  const before = $("new-transport").value;
+  const pick = Object.assign(transports($("new-cc").value), { id: "new-transport" });
+  pick.setAttribute("aria-label", "Transport of a new flow");
+  if (!pick.disabled && before) pick.value = before;
+  $("new-transport").replaceWith(pick);
+}
+
+/** Whether flows of this name can go over QUIC: calls are datagrams of UDP, and a flow is steered over TCP. */
+const overQuic = (cc) => state.listing.cc.some(({ name }) => name === cc);
+
+/** A choice of the transport, of an algorithm that has one. */
+function transports(cc) {
+  const pick = document.createElement("select");
+  pick.className = "transport";
+  if (overQuic(cc)) pick.append(new Option("TCP", "tcp"), new Option("QUIC", "quic"));
+  else pick.append(new Option(cc === "hand" ? "TCP" : "UDP"));
+  pick.disabled = pick.options.length === 1;
+  return pick;
 }
 
 function algorithms(hand) {
@@ -590,7 +621,7 @@ function tipAt(event, canvas) {
     const unit = { throughput: "Mbit/s", rtt: "ms", cwnd: "packets" }[canvas.id];
     state.history.flows.forEach((flow, i) => {
       const value = flow[strip.read][Math.min(indexAt(flow.t, at), flow.t.length - 1)];
-      if (value >= 0 && at >= state.scene.flows[i].start / 1e6) lines.push(`${i + 1} ${nameOf(state.scene.flows[i].cc)}: ${Number(value.toPrecision(3))} ${unit}`);
+      if (value >= 0 && at >= state.scene.flows[i].start / 1e6) lines.push(`${i + 1} ${titleOf(state.scene.flows[i])}: ${Number(value.toPrecision(3))} ${unit}`);
     });
     if (lines.length) lines.unshift(`${at.toFixed(2)} s`);
   }
@@ -630,7 +661,9 @@ function wire() {
     edited();
   };
   $("add").onclick = () => {
-    state.scene.flows.push({ cc: $("new-cc").value, start: state.clock === 0 || atEnd() ? 0 : present(), stop: null, rtt: null });
+    const cc = $("new-cc").value;
+    const quic = $("new-transport").value === "quic";
+    state.scene.flows.push({ cc, start: state.clock === 0 || atEnd() ? 0 : present(), stop: null, rtt: null, quic });
     drawFlows();
     edited();
   };
@@ -783,6 +816,8 @@ async function main() {
   state.listing.queues.forEach(({ name }) => $("queue").append(new Option(name, name)));
   $("new-cc").replaceWith(Object.assign(algorithms(false), { id: "new-cc", value: "cubic" }));
   $("new-cc").setAttribute("aria-label", "Algorithm of a new flow");
+  $("new-cc").onchange = drawTransport;
+  drawTransport();
   wire();
   openAddress();
   requestAnimationFrame((wall) => {

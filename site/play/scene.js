@@ -3,10 +3,10 @@
 /** The experiment that the page starts with. */
 export const FIRST = {
   rate: 20e6, rtt: 40e3, buffer: 100, loss: 0, queue: "pfifo", ecn: false, duration: 60e6, interval: 20e3, seed: 1,
-  flows: [{ cc: "cubic", start: 0, stop: null, rtt: null }], changes: [], hand: [],
+  flows: [{ cc: "cubic", start: 0, stop: null, rtt: null, quic: false }], changes: [], hand: [],
 };
 
-const flow = (cc, start = 0, stop = null, rtt = null) => ({ cc, start: start * 1e6, stop: stop === null ? null : stop * 1e6, rtt });
+const flow = (cc, start = 0, stop = null, rtt = null) => ({ cc, start: start * 1e6, stop: stop === null ? null : stop * 1e6, rtt, quic: false });
 
 /** Experiments to begin with: what differs from `FIRST`, and what to look at. */
 export const EXPERIMENTS = [
@@ -31,7 +31,7 @@ const PARTS = { flows: 1, changes: 1, hand: 1, view: 1, t: 1, speed: 1, loss: 1,
 export function toHash(scene, more = {}) {
   const parts = Object.keys(WHOLE).concat("loss", "queue").filter((key) => scene[key] !== FIRST[key]).map((key) => `${key}=${scene[key]}`);
   if (scene.ecn) parts.push("ecn=on");
-  const flows = scene.flows.map(({ cc, start, stop, rtt }) => [cc, start, stop ?? "", rtt ?? ""].join(":").replace(/:+$/, "").replace(/^(\w[^:]*):0$/, "$1")).join(",");
+  const flows = scene.flows.map(({ cc, start, stop, rtt, quic }) => [cc, start, stop ?? "", rtt ?? "", quic ? "quic" : ""].join(":").replace(/:+$/, "").replace(/^(\w[^:]*):0$/, "$1")).join(",");
   if (flows !== "cubic") parts.push(`flows=${flows}`);
   if (scene.changes.length) parts.push(`changes=${scene.changes.map(({ at, to }) => [at, ...Object.entries(to)[0]].join(":")).join(",")}`);
   if (scene.hand.length) parts.push(`hand=${scene.hand.map((pair) => pair.join(":")).join(",")}`);
@@ -67,9 +67,10 @@ export function fromHash(hash) {
     else if (key === "ecn") told.scene.ecn = text === "on";
     else if (key === "flows") {
       told.scene.flows = text.split(",").map((one) => {
-        const [cc, start = "0", stop = "", rtt = ""] = one.split(":");
+        const [cc, start = "0", stop = "", rtt = "", transport = ""] = one.split(":");
+        if (!["", "quic"].includes(transport)) throw new Error(`a flow goes over “${transport.slice(0, 40)}”, which is not quic`);
         const maybe = (text) => (text === "" ? null : whole("flows", text));
-        return { cc, start: whole("flows", start || "0"), stop: maybe(stop), rtt: maybe(rtt) };
+        return { cc, start: whole("flows", start || "0"), stop: maybe(stop), rtt: maybe(rtt), quic: transport === "quic" };
       });
     } else if (key === "changes") {
       told.scene.changes = text.split(",").map((one) => {

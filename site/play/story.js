@@ -1,6 +1,6 @@
 // Says in words what happens, where it happens.
 import { RECOVERY } from "./history.js";
-import { asCount, asPercent, asRate, asTime, nameOf } from "./numbers.js";
+import { asCount, asPercent, asRate, asTime, titleOf } from "./numbers.js";
 
 const AVOIDANCE = "It grows slowly now and looks for the edge of what the path carries.";
 
@@ -121,6 +121,6 @@ export class Story {
 
 /** One event as a sentence. */
 export function sentence({ flow, title, text }, scene) {
-  const who = flow === null ? "" : `Flow ${flow + 1} (${nameOf(scene.flows[flow].cc)}): `;
+  const who = flow === null ? "" : `Flow ${flow + 1} (${titleOf(scene.flows[flow])}): `;
   return `${who}${title}. ${text}`.replace(/^./, (first) => first.toUpperCase());
 }

@@ -147,6 +147,12 @@ mod _core {
         listing::traffic_load(spec).map_err(SpecError::new_err)
     }
 
+    /// The mean of a distribution of sizes (JSON), bytes; those beyond its greatest count as that.
+    #[pyfunction]
+    fn mean_size(spec: &str) -> PyResult<f64> {
+        listing::mean_size(spec).map_err(SpecError::new_err)
+    }
+
     /// Runs a specification (JSON) to its end. Gives its figures in JSON, and rows by their kind as raw memory. Sample
     /// rows are written to the file `spool` in blocks, if given.
     /// `progress` is called some 20 times a second with the fraction of simulated time that has passed. `own` are

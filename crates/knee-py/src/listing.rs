@@ -23,18 +23,15 @@ pub fn registry() -> Json {
 
 /// By name of a stack whose defaults the simulator's endpoints of QUIC can have: those that are keys of scenario files.
 pub fn quic_presets() -> Json {
-    let keys = |preset: &knee_quic::preset::Preset| {
-        // A test of that crate holds that no preset contradicts itself.
-        let knee_quic::Config { settings, initial_window, .. } =
-            knee_quic::Config::new(&(preset.settings)()).unwrap_or_default();
+    let keys = |(name, keys): (&str, knee_net::spec::QuicSpec)| {
         let keys = json!({
-            "initial_window": initial_window, "initial_rtt": settings.initial_rtt.as_nanos(),
-            "packet_threshold": settings.packet_threshold, "pacing": settings.pacing, "max_mtu": settings.datagram,
-            "max_ack_delay": settings.max_ack_delay.as_nanos(), "ack_eliciting_threshold": settings.ack_every - 1,
+            "initial_window": keys.initial_window, "initial_rtt": keys.initial_rtt,
+            "packet_threshold": keys.packet_threshold, "pacing": keys.pacing, "max_mtu": keys.max_mtu,
+            "max_ack_delay": keys.max_ack_delay, "ack_eliciting_threshold": keys.ack_eliciting_threshold,
         });
-        (preset.name.to_owned(), keys)
+        (name.to_owned(), keys)
     };
-    Json::Object(knee_quic::preset::ALL.iter().map(keys).collect())
+    Json::Object(knee_scenario::quic_presets().into_iter().map(keys).collect())
 }
 
 /// The first contradiction between a link model's parameters, or with the rate in bit/s: the parameter, the value
@@ -66,6 +63,12 @@ pub fn traffic_conflict(spec: &str) -> Result<Option<(String, String, String)>, 
 pub fn traffic_load(spec: &str) -> Result<Option<u64>, String> {
     let (entry, given) = traffic(spec)?;
     Ok((entry.load)(&given).map(knee_core::Rate::as_bps))
+}
+
+/// The mean of a distribution of sizes, bytes.
+pub fn mean_size(spec: &str) -> Result<f64, String> {
+    let size: knee_traffic::spec::Size = serde_json::from_str(spec).map_err(|error| error.to_string())?;
+    Ok(size.mean())
 }
 
 fn traffic(spec: &str) -> Result<(&'static knee_traffic::Entry, knee_traffic::Given), String> {

@@ -88,8 +88,24 @@ pub(crate) fn whole(value: &Value, least: u64, about: &str) -> Read<u64> {
     u64::try_from(*n).ok().filter(|n| *n >= least).ok_or_else(|| out_of_range(value, about))
 }
 
+/// A whole number from `least` to `most`.
+pub(crate) fn between(value: &Value, least: u64, most: u64, about: &str) -> Read<u64> {
+    let number = whole(value, least, about)?;
+    if number <= most { Ok(number) } else { Err(out_of_range(value, about)) }
+}
+
+/// As [`between`], below 2^32.
+pub(crate) fn between_u32(value: &Value, least: u64, most: u32, about: &str) -> Read<u32> {
+    between(value, least, most.into(), about).map(|number| u32::try_from(number).unwrap_or(most))
+}
+
 /// A probability, 0 to 1.
 pub(crate) fn probability(value: &Value, about: &str) -> Read<f64> {
+    number(value, |number| (0.0..=1.0).contains(&number), about)
+}
+
+/// A number that `is_accepted`, which NaN is not.
+pub(crate) fn number(value: &Value, is_accepted: impl FnOnce(f64) -> bool, about: &str) -> Read<f64> {
     const NUMBER: &str = "expected a plain number such as 0.01";
     let number = match value {
         Value::Whole(n) if n.unsigned_abs() > 1 << 53 => {
@@ -99,7 +115,7 @@ pub(crate) fn probability(value: &Value, about: &str) -> Read<f64> {
         Value::Number(x) => *x,
         other => return Err(wrong_type(other, NUMBER)),
     };
-    if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(out_of_range(value, about)) }
+    if is_accepted(number) { Ok(number) } else { Err(out_of_range(value, about)) }
 }
 
 /// One line of text.

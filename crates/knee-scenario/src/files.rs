@@ -14,22 +14,22 @@ const TRACE: &str =
 const DELAYS: &str = "expected one line per extra delay: a number of milliseconds from 0, such as 3.25";
 
 /// The file called `name`: in `folder`, here, or in a folder of KNEE_TRACES.
-fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
+pub(crate) fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
+    let missing = |accepted: &str| refused(format!("the {kind} {} was not found", quoted(name)), accepted);
+    if cfg!(target_family = "wasm") {
+        // There is no environment that names folders, either.
+        return Err(missing("a page reads the scenario file alone; run it with knee run"));
+    }
     let traces = std::env::var_os("KNEE_TRACES").unwrap_or_default();
     let folders = folder.map(Path::to_path_buf).into_iter().chain([PathBuf::new()]);
     let mut named = folders.chain(std::env::split_paths(&traces)).map(|folder| folder.join(name));
-    named.find(|path| path.is_file()).ok_or_else(|| {
-        let accepted = if cfg!(target_family = "wasm") {
-            "a page reads the scenario file alone; run it with knee run"
-        } else {
-            "put it next to the scenario file or into a folder listed in KNEE_TRACES"
-        };
-        refused(format!("the {kind} {} was not found", quoted(name)), accepted)
-    })
+    named
+        .find(|path| path.is_file())
+        .ok_or_else(|| missing("put it next to the scenario file or into a folder listed in KNEE_TRACES"))
 }
 
 /// The lines that are neither empty nor comments, with their numbers.
-fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize, String)>> {
+pub(crate) fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize, String)>> {
     let unreadable =
         |reason: String| refused(format!("the {what} {} cannot be read ({reason})", path.display()), accepted);
     let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();

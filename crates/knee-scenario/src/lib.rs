@@ -1,10 +1,10 @@
 //! The network of a scenario file: links with their queues and models, the paths of flows over them, and what changes.
 //!
 //! [`open`] and [`read`] give a [`Scenario`] in the terms of [`knee_net::spec`], with every default written out. Of
-//! `[[flows]]` they take the path, and what is sent there over TCP and UDP, but for the kinds `transfers` and
-//! `requests` of traffic and for programs. They also take probes and the settings of TCP; of `[quic]` and `[run]`
-//! nothing. An error has file, line and column, and the sentence of `knee run`. Recordings by time (`rate_trace`
-//! and the like) are refused, as only the Python package reads them.
+//! `[[flows]]` they take the path, and what is sent there, but for programs and the congestion controls of QUIC stacks.
+//! They also take probes and the settings of TCP and QUIC; of `[run]` nothing. An error has file, line and column, and
+//! the sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the Python package
+//! reads them.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -14,18 +14,23 @@ mod fields;
 mod files;
 mod framing;
 mod links;
+mod messages;
 mod node;
 mod params;
 mod paths;
 mod probes;
 pub mod quantity;
+mod quic;
+mod recordings;
 mod sent;
+mod settings;
 mod traffic;
 mod units;
 mod words;
 
 pub use error::Error;
 pub use node::{Key, Node, Table, Value};
+pub use settings::quic_presets;
 
 use error::{Refused, refused};
 use fields::{Fields, Read, each, whole};
@@ -52,13 +57,14 @@ pub struct Scenario {
     pub paths: Vec<Path>,
     /// Changes in the order of the file, one for each flow.
     pub changes: Vec<ChangeSpec>,
-    /// Flows that `knee run` sends on the paths, or the key for which one is not read here.
+    /// Flows that `knee run` sends on the paths, or the key for which one is refused, or not read here. If flows are
+    /// refused together, as for settings of `[quic]` that none has, each has that error.
     pub flows: Vec<Result<FlowSpec, Error>>,
     /// Probes that `knee run` sends beside the flows.
     pub probes: Vec<FlowSpec>,
     /// Settings of TCP's endpoints.
     pub tcp: TcpSpec,
-    /// Settings of QUIC's, which only the Python package reads.
+    /// Settings of QUIC's endpoints.
     pub quic: QuicSpec,
 }
 
@@ -246,9 +252,9 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
     let seed = fields.take("seed", seed);
     let warmup = fields.take("warmup", |value| units::TIME.parse(value, true)).unwrap_or(0);
     let interval = fields.take("interval", |value| units::TIME.parse(value, false)).unwrap_or(INTERVAL);
-    let tcp = sent::tcp(root.get("tcp")).map_err(|errors| {
-        fields.errors.extend(errors.into_iter().map(|error| error.under("tcp")));
-    });
+    let mut keep = |key, errors: Vec<Refused>| fields.errors.extend(errors.into_iter().map(|error| error.under(key)));
+    let tcp = settings::tcp(root.get("tcp")).map_err(|errors| keep("tcp", errors)).unwrap_or_default();
+    let quic = settings::quic(root.get("quic")).map_err(|errors| keep("quic", errors)).unwrap_or_default();
     let given = fields.keep(links_of(root)).unwrap_or_default();
     let mut errors = std::mem::take(&mut fields.errors);
     let links = each("links", &given, &mut errors, links::link);
@@ -285,10 +291,9 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
     }
     changes::check(&asked, &links, &paths, end)?;
     let changes = changes::specs(&asked, &links, &paths);
-    let flows = sent_on(&groups, &paths, end, error);
+    let flows = sent_on(&groups, &paths, (end, folder), (&tcp, &quic), error);
     let probes = probes.iter().zip(&probed).map(|(probe, path)| probe.spec(path, end)).collect();
-    let tcp = tcp.unwrap_or_default();
-    let (seed, links, quic) = (seed.unwrap_or(1), specs(&links, folder)?, QuicSpec::default());
+    let (seed, links) = (seed.unwrap_or(1), specs(&links, folder)?);
     Ok(Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic })
 }
 
@@ -310,19 +315,31 @@ fn check_times(duration: u64, warmup: u64, interval: u64, parts: u64) -> Read<()
     Ok(())
 }
 
-/// Flows on the paths, or why they are not read here.
+/// Flows on the paths, or why they are refused or not read here.
 fn sent_on(
     groups: &[paths::Group],
     paths: &[Path],
-    end: u64,
+    (end, folder): (u64, Option<&FilePath>),
+    (tcp, quic): (&TcpSpec, &QuicSpec),
     error: &impl Fn(Refused) -> Error,
 ) -> Vec<Result<FlowSpec, Error>> {
+    let place = |refused, i| error(fields::within(refused, "flows", i));
+    let read: Vec<Read<sent::Sent>> = groups.iter().map(|group| sent::sent(&group.given, group.count, end)).collect();
+    let all: Option<Vec<&sent::Sent>> = read.iter().map(|sent| sent.as_ref().ok()).collect();
+    let together = all.and_then(|all| quic::check(&all, tcp, quic).err()).map(error);
     let mut flows = Vec::with_capacity(paths.len());
-    for (i, group) in groups.iter().enumerate() {
-        let sent =
-            sent::sent(&group.given, group.count, end).map_err(|refused| error(fields::within(refused, "flows", i)));
+    for (i, (group, sent)) in groups.iter().zip(&read).enumerate() {
+        let traffic = match (sent, &together) {
+            (Err(refused), _) => Err(place(refused.clone(), i)),
+            (_, Some(error)) => Err(error.clone()),
+            (Ok(sent), None) => quic::check_flow(sent)
+                .and_then(|()| sent.traffic(folder, settings::resolved(quic).stacks_mtu().into()))
+                .map(|traffic| (sent, traffic))
+                .map_err(|refused| place(refused, i)),
+        };
         for number in 0..group.count {
-            flows.push(sent.clone().map(|sent| sent.spec(number, &paths[flows.len()], end)));
+            let path = &paths[flows.len()];
+            flows.push(traffic.clone().map(|(sent, traffic)| sent.spec(number, path, end, traffic)));
         }
     }
     flows

@@ -1,7 +1,7 @@
 //! The tables `[link]` and `[[links]]`.
 
 use crate::error::{Part, Refused, refused};
-use crate::fields::{Fields, Read, line, name, probability, switch, table, text, whole, word};
+use crate::fields::{Fields, Read, line, name, out_of_range, probability, switch, table, text, whole, word};
 use crate::framing::{LINK_LAYERS, line_bytes, share_with_reverse, spelled_out};
 use crate::node::{Node, Table, Value};
 use crate::params::{find, resolve};
@@ -175,7 +175,7 @@ fn queue_params(name: &'static str, given: &Table) -> Read<ParamsSpec> {
 fn overhead(value: &Value, about: &str) -> Read<u64> {
     let bytes = BYTES.parse(value, true)?;
     if bytes > 10_000 {
-        return Err(refused(format!("{bytes} is out of range"), format!("expected {about}")));
+        return Err(out_of_range(&Value::Text(BYTES.text(bytes)), about));
     }
     Ok(bytes)
 }

@@ -1,24 +1,27 @@
-//! Traffic that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads it. The others are left to
+//! Flows that `knee run` sends on the paths of `[[flows]]`, as far as this crate reads them. The others are left to
 //! whoever asks for them, as an error that names the key.
 
 use crate::Path;
 use crate::error::{Refused, refused};
-use crate::fields::{Fields, Read, out_of_range, switch, table, text, whole, word};
-use crate::node::{Node, Table, Value};
+use crate::fields::{Fields, Read, switch, table, text, word};
+use crate::node::{Table, Value};
 use crate::params::{find, resolve};
 use crate::traffic::{Carried, traffic};
 use crate::units::{BYTES, TIME};
 use crate::words::shown;
 use knee_cc::Ecn;
 use knee_core::ParamsSpec;
-use knee_net::spec::{EcnSpec, FlowSpec, TcpSpec};
-use serde_json::Value as Json;
+use knee_net::spec::{EcnSpec, FlowSpec, Transport};
+use knee_traffic::TrafficSpec;
+use std::path::Path as FilePath;
 
 /// The name of no congestion control, which datagrams have.
 const NONE: &str = "none";
 const DATAGRAMS: &str = "datagrams have no congestion control";
 /// Keys of flows that only the Python package reads.
-const PYTHONS: [&str; 4] = ["program", "tls", "receiver", "receiver_params"];
+const PYTHONS: [&str; 3] = ["program", "receiver", "receiver_params"];
+/// QUIC stacks whose congestion controls only the Python package runs.
+const STACKS: [&str; 2] = ["quinn:", "noq:"];
 
 /// Traffic of one flow, or each of `count` identical ones.
 #[derive(Clone, Debug)]
@@ -30,9 +33,11 @@ pub(crate) struct Sent {
     stop: Option<u64>,
     lasts: Option<u64>,
     bytes: Option<u64>,
-    paced: bool,
-    ecn: EcnSpec,
-    traffic: Option<Json>,
+    pub(crate) transport: Transport,
+    tls: bool,
+    pub(crate) paced: bool,
+    pub(crate) ecn: EcnSpec,
+    pub(crate) traffic: Option<Carried>,
 }
 
 /// Reads what a flow sends; all but these keys have been read.
@@ -42,23 +47,21 @@ pub(crate) struct Sent {
 pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     let carried = carried(given)?;
     let is_datagrams = carried.as_ref().is_some_and(|carried| carried.is_datagrams);
-    let usual = if is_datagrams { "udp" } else { "tcp" };
-    let transport = given.get("transport").and_then(Node::text);
-    let is_other = transport.map_or(given.get("transport").is_some(), |name| name != usual && name != "tcp");
-    if let Some(error) = PYTHONS
-        .iter()
-        .find_map(|key| not_here(given, key))
-        .or_else(|| not_here(given, "transport").filter(|_| is_other))
-    {
+    if let Some(error) = PYTHONS.iter().find_map(|key| not_here(given, key)) {
         return Err(error);
     }
+    let is_stacks = given.text("cc").is_some_and(|cc| STACKS.iter().any(|stack| cc.starts_with(stack)));
+    if let Some(error) = not_here(given, "cc").filter(|_| is_stacks) {
+        return Err(error);
+    }
+    let is_quic = given.text("transport") == Some("quic");
     let mut fields = Fields::of(given);
     let known: Vec<&'static str> = knee_cc::registry().iter().map(|entry| entry.name).collect();
     let named = |value: &Value| match text(value)? {
-        NONE if is_datagrams => Ok(NONE),
+        NONE => Ok(NONE),
         name => find("congestion control", name, &known),
     };
-    let cc = if is_datagrams && given.get("cc").is_none() {
+    let cc = if is_datagrams && !is_quic && given.get("cc").is_none() {
         Some(NONE)
     } else {
         fields.require("cc", "the name of a congestion control", named)
@@ -75,14 +78,20 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     let [stop, lasts] = ["stop", "lasts"].map(|key| fields.take(key, |value| TIME.parse(value, false)));
     let bytes = fields.take("bytes", |value| BYTES.parse(value, false));
     let stagger = fields.take("stagger", |value| TIME.parse(value, true));
+    let transport = fields.take("transport", |value| word(value, &["tcp", "quic", "udp"]));
+    let tls = fields.take("tls", switch).unwrap_or(false);
     let pacing = fields.take("pacing", |value| word(value, &["auto", "on"]));
     let least = cc.map_or(EcnSpec::Off, least_ecn);
     let ecn = fields.take("ecn", |value| ecn(value, cc.unwrap_or_default(), least));
     if let Some(error) = fields.errors.into_iter().next() {
         return Err(error);
     }
-    if let Some(carried) = &carried {
-        check(carried, given, cc == Some(NONE), ecn)?;
+    let transport = transport.unwrap_or(if is_datagrams { "udp" } else { "tcp" });
+    check(carried.as_ref(), given, (cc == Some(NONE), transport), ecn)?;
+    if tls && transport != "quic" {
+        return Err(
+            refused("TCP flows are not encrypted", "expected transport = \"quic\", or no such key").under("tls")
+        );
     }
     let (start, stagger) = (start.unwrap_or_default(), stagger.unwrap_or_default());
     let last = start.saturating_add((count - 1).saturating_mul(stagger));
@@ -107,49 +116,80 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
         stop,
         lasts,
         bytes,
+        transport: if is_quic { Transport::Quic } else { Transport::Tcp },
+        tls,
         paced: pacing == Some("on"),
-        traffic: carried.map(|carried| carried.spec),
+        traffic: carried,
         ecn: ecn.unwrap_or(least),
     })
 }
 
 /// The traffic of a flow; none for an endless stream or a transfer.
 fn carried(given: &Table) -> Read<Option<Carried>> {
-    match given.get("traffic").map(|node| traffic(&node.value)) {
-        None => Ok(None),
-        Some(Ok(Some(carried))) => Ok(Some(carried)),
-        Some(Ok(None)) => {
-            Err(not_here(given, "traffic").unwrap_or_else(|| refused("it is not read here", "leave it out")))
-        }
-        Some(Err(errors)) => {
-            let error = crate::first(errors).unwrap_or_else(|| refused("it is not known", "leave it out"));
-            Err(error.under("traffic"))
-        }
-    }
+    let Some(node) = given.get("traffic") else { return Ok(None) };
+    traffic(&node.value).map(Some).map_err(|errors| {
+        let error = crate::first(errors).unwrap_or_else(|| refused("it is not known", "leave it out"));
+        error.under("traffic")
+    })
 }
 
 /// The refusal of a key that only the Python package reads, if it is there.
 fn not_here(given: &Table, key: &str) -> Option<Refused> {
-    let accepted = "here the simulator sends no QUIC and runs no programs; leave it out";
+    let accepted = "here the simulator runs neither programs nor QUIC stacks; leave it out";
     let node = given.get(key)?;
     Some(refused(format!("{} is not read here", shown(&node.value)), accepted).under(key))
 }
 
 /// Refuses keys of a flow that contradict its traffic.
-fn check(carried: &Carried, given: &Table, is_without_cc: bool, ecn: Option<EcnSpec>) -> Read<()> {
-    let Carried { kind, is_datagrams, .. } = *carried;
+fn check(
+    carried: Option<&Carried>,
+    given: &Table,
+    (is_without_cc, transport): (bool, &str),
+    ecn: Option<EcnSpec>,
+) -> Read<()> {
     let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+    let (is_quic, is_datagrams) = (transport == "quic", carried.is_some_and(|carried| carried.is_datagrams));
+    if !is_datagrams && is_without_cc {
+        return no("only datagrams have none".into(), "expected the name of a congestion control", "cc");
+    }
+    if !is_datagrams && transport == "udp" {
+        let found = "\"udp\" carries only datagrams".into();
+        return no(found, "expected tcp, quic, or a table traffic", "transport");
+    }
+    let Some(carried) = carried else { return Ok(()) };
+    let kind = carried.kind;
+    if is_quic && carried.is_tls_1_2() {
+        let found = "QUIC's handshake is that of TLS 1.3".into();
+        return no(found, "expected \"1.3\", or no such key", "tls").map_err(|error| error.under("traffic"));
+    }
+    if !is_quic && carried.streams() > 1 {
+        let found = "a connection of TCP has one stream".into();
+        let accepted = "expected transport = \"quic\", or no such key";
+        return no(found, accepted, "streams").map_err(|error| error.under("traffic"));
+    }
     if given.get("bytes").is_some() {
         let found = format!("traffic of kind {kind} has sizes of its own");
         return no(found, "expected one of bytes and traffic", "bytes");
     }
-    if !is_datagrams {
-        return Ok(());
+    if is_datagrams { check_datagrams(kind, given, (is_without_cc, transport), ecn) } else { Ok(()) }
+}
+
+/// Refuses keys of a flow that contradict its datagrams.
+fn check_datagrams(
+    kind: &str,
+    given: &Table,
+    (is_without_cc, transport): (bool, &str),
+    ecn: Option<EcnSpec>,
+) -> Read<()> {
+    let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+    if transport == "quic" {
+        let found = "over QUIC datagrams are under a congestion control".into();
+        return if is_without_cc { no(found, "expected the name of a congestion control", "cc") } else { Ok(()) };
     }
     if !is_without_cc {
         return no(DATAGRAMS.into(), "leave it out", "cc");
     }
-    if given.text("transport") == Some("tcp") {
+    if transport != "udp" {
         let found = format!("traffic of kind {kind} goes in datagrams");
         return no(found, "expected \"quic\", or no such key", "transport");
     }
@@ -193,76 +233,31 @@ fn ecn(value: &Value, cc: &str, least: EcnSpec) -> Read<EcnSpec> {
 }
 
 impl Sent {
+    /// The reaction of its algorithm to marks is that of RFC 3168.
+    pub(crate) fn is_classic(&self) -> bool {
+        knee_cc::find(&self.cc).is_none_or(|entry| entry.needs.ecn == Ecn::Classic)
+    }
+
+    /// Its traffic in the engine's form, with the files that it names; `mtu` is the UDP payload of QUIC's full packets.
+    pub(crate) fn traffic(&self, folder: Option<&FilePath>, mtu: u64) -> Read<Option<TrafficSpec>> {
+        let quic = Some(mtu).filter(|_| self.transport == Transport::Quic);
+        let spec = self.traffic.as_ref().map(|carried| carried.spec(folder, quic));
+        spec.transpose().map_err(|error| error.under("traffic"))
+    }
+
     /// Flow `number`, from 0, of identical ones, on its path, in a run that ends at `end`.
-    pub(crate) fn spec(&self, number: u64, path: &Path, end: u64) -> FlowSpec {
+    pub(crate) fn spec(&self, number: u64, path: &Path, end: u64, traffic: Option<TrafficSpec>) -> FlowSpec {
         let start = self.start + number * self.stagger;
         let stop = self.lasts.map_or(self.stop.unwrap_or(end), |lasts| start.saturating_add(lasts));
         FlowSpec {
             cc_params: serde_json::value::to_raw_value(&self.cc_params).ok(),
             bytes: self.bytes,
             pacing: self.paced,
-            traffic: self.traffic.clone().and_then(|told| serde_json::from_value(told).ok()),
+            traffic,
             ecn: self.ecn,
+            transport: self.transport,
+            tls: self.tls,
             ..path.flow(&self.cc, start, stop.min(end))
         }
     }
-}
-
-/// The settings of TCP's endpoints.
-pub(crate) fn tcp(given: Option<&Node>) -> Result<TcpSpec, Vec<Refused>> {
-    let usual = TcpSpec::default();
-    let Some(node) = given else { return Ok(usual) };
-    let mut fields = Fields::of(table(&node.value).map_err(|error| vec![error])?);
-    let tick = fields.take("tick", |value| TIME.parse(value, true));
-    let initial_window =
-        fields.take("initial_window", |value| number(value, 1, 1000, "a number of packets, 1 to 1000"));
-    let rto_min = fields.take("rto_min", |value| TIME.parse(value, false));
-    let [delayed_ack, sack_delay, receive_offload] =
-        ["delayed_ack", "sack_delay", "receive_offload"].map(|key| fields.take(key, |value| TIME.parse(value, true)));
-    let tso = fields.take("tso", switch);
-    let tso_rtt_log = fields.take("tso_rtt_log", |value| number(value, 0, 31, "0 to 31; 0 is Linux before 5.18"));
-    let slow_start_after_idle = fields.take("slow_start_after_idle", switch);
-    let window_growth = fields.take("window_growth", |value| BYTES.parse(value, true));
-    let receive_window = fields.take("receive_window", |value| BYTES.parse(value, false));
-    let trace_rtt = fields.take("trace_rtt", switch);
-    fields.end(&TCP);
-    if !fields.errors.is_empty() {
-        return Err(fields.errors);
-    }
-    Ok(TcpSpec {
-        tick: tick.unwrap_or(usual.tick),
-        initial_window: initial_window.unwrap_or(usual.initial_window),
-        rto_min: rto_min.unwrap_or(usual.rto_min),
-        delayed_ack: delayed_ack.unwrap_or(usual.delayed_ack),
-        sack_delay: sack_delay.unwrap_or(usual.sack_delay),
-        receive_offload: receive_offload.unwrap_or(usual.receive_offload),
-        tso: tso.unwrap_or(usual.tso),
-        tso_rtt_log: tso_rtt_log.unwrap_or(usual.tso_rtt_log),
-        slow_start_after_idle: slow_start_after_idle.unwrap_or(usual.slow_start_after_idle),
-        window_growth: window_growth.unwrap_or(usual.window_growth),
-        receive_window,
-        trace_rtt: trace_rtt.unwrap_or(usual.trace_rtt),
-    })
-}
-
-/// Keys of `[tcp]`.
-const TCP: [&str; 12] = [
-    "tick",
-    "initial_window",
-    "rto_min",
-    "delayed_ack",
-    "sack_delay",
-    "receive_offload",
-    "tso",
-    "tso_rtt_log",
-    "slow_start_after_idle",
-    "window_growth",
-    "receive_window",
-    "trace_rtt",
-];
-
-/// A whole number from `least` to `most`.
-fn number(value: &Value, least: u64, most: u32, about: &str) -> Read<u32> {
-    let number = whole(value, least, about)?;
-    u32::try_from(number).ok().filter(|n| *n <= most).ok_or_else(|| out_of_range(value, about))
 }

@@ -1,21 +1,116 @@
-//! The table `traffic` of a flow, for kinds whose keys are single values, datagrams at constant intervals, and video.
+//! The table `traffic` of a flow. Kinds with messages that start at times of their own are in `messages.rs`.
 
 use crate::error::{Refused, refused};
-use crate::fields::{Fields, Read, list, out_of_range, switch, table, word};
+use crate::fields::{Fields, Read, line, list, out_of_range, switch, table, word};
+use crate::messages::{Messages, Starts, requests, transfers};
 use crate::node::{Table, Value};
 use crate::params::{parse, text};
+use crate::recordings;
 use crate::units::{BYTES, RATE, TIME};
 use crate::words::{near, quoted, shown};
 use knee_core::ValueSpec;
-use knee_traffic::{Entry, Given, registry};
+use knee_traffic::{Entry, Given, TrafficSpec, registry};
 use serde_json::{Map, Value as Json, json};
+use std::path::Path;
 
-/// Traffic of a flow, in the engine's form.
+/// Traffic of a flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
     pub(crate) kind: &'static str,
-    pub(crate) spec: Json,
     pub(crate) is_datagrams: bool,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// In the engine's form.
+    Known(Json),
+    Messages(Messages),
+    /// Packets of a file, and whether it repeats.
+    Recorded(String, bool),
+}
+
+/// The least datagram that QUIC carries, as an IP packet of UDP, which holds its number, and how much less than its UDP
+/// payload a packet of QUIC carries at most, bytes.
+const LEAST_PACKET: u64 = 32;
+const QUIC_HEADERS: u64 = 10;
+/// The largest packet of real-time media, bytes.
+const RTC_PACKET: u64 = 1240;
+
+impl Carried {
+    /// True if its TLS is 1.2.
+    pub(crate) const fn is_tls_1_2(&self) -> bool {
+        matches!(&self.what, What::Messages(messages) if messages.is_tls_1_2)
+    }
+
+    /// Requests at once on a connection.
+    pub(crate) const fn streams(&self) -> u64 {
+        if let What::Messages(messages) = &self.what { messages.streams } else { 1 }
+    }
+
+    /// The engine's form, with the content of the files that it names; `quic` is the UDP payload of QUIC's full
+    /// packets, bytes, if QUIC carries it.
+    pub(crate) fn spec(&self, folder: Option<&Path>, quic: Option<u64>) -> Read<TrafficSpec> {
+        let mut spec = match &self.what {
+            What::Known(spec) => spec.clone(),
+            What::Messages(messages) => self.messages(messages, folder)?,
+            What::Recorded(name, repeats) => recorded(name, *repeats, folder)?,
+        };
+        spec["kind"] = json!(self.kind);
+        if let Some(mtu) = quic {
+            over_quic(&mut spec, self.kind, mtu - QUIC_HEADERS)?;
+        }
+        // Through text, as from Python: a number has the same bits then.
+        let read = serde_json::from_str(&spec.to_string());
+        read.map_err(|error| refused(error.to_string(), "leave it out"))
+    }
+
+    fn messages(&self, messages: &Messages, folder: Option<&Path>) -> Read<Json> {
+        let Messages { starts, size, spec, .. } = messages;
+        let mut spec = spec.clone();
+        let at = starts.spec(size, folder)?;
+        if self.kind == "transfers" {
+            spec["arrivals"] = at;
+        } else {
+            spec["pages"] = if matches!(starts, Starts::Think(..)) { at } else { json!({"open": at}) };
+        }
+        spec["size"] = size.spec(folder)?;
+        Ok(spec)
+    }
+}
+
+/// Datagrams as recorded.
+fn recorded(name: &str, repeats: bool, folder: Option<&Path>) -> Read<Json> {
+    let packets = recordings::packets(name, folder).map_err(|error| error.under("trace"))?;
+    if repeats && packets.last().is_some_and(|(last, _)| *last == 0) {
+        let found = format!("the packet trace {} lasts no time, so it cannot repeat", quoted(name));
+        return Err(refused(found, "expected a last time above zero, or no repeat").under("repeat"));
+    }
+    Ok(json!({"trace": packets, "repeat": repeats}))
+}
+
+/// Changes traffic as QUIC carries it, whose packets have datagrams of up to `most` bytes.
+fn over_quic(spec: &mut Json, kind: &str, most: u64) -> Read<()> {
+    if spec.get("tls").is_some() {
+        // TLS is a part of QUIC's own handshake.
+        spec["tls"] = json!("none");
+    }
+    if kind == "rtc" && most < RTC_PACKET {
+        let found = format!("a datagram of up to {RTC_PACKET} B with its headers does not fit QUIC's packets");
+        let accepted = format!("expected max_mtu of {} B or more in [quic]", RTC_PACKET + QUIC_HEADERS);
+        return Err(refused(found, accepted).under("kind"));
+    }
+    let trace = spec.get("trace").and_then(Json::as_array);
+    let key = if trace.is_some() { "trace" } else { "packet_size" };
+    let recorded = trace.into_iter().flatten().filter_map(|packet| packet[1].as_u64());
+    let mut sizes = recorded.chain(spec.get("packet").and_then(Json::as_u64));
+    match sizes.find(|size| !(LEAST_PACKET..=most).contains(size)) {
+        None => Ok(()),
+        Some(size) => {
+            let found = format!("a datagram of {size} B with its headers does not fit QUIC's packets");
+            Err(refused(found, format!("expected {LEAST_PACKET} B to {most} B")).under(key))
+        }
+    }
 }
 
 /// Datagrams by preset: rate and size of an IP packet.
@@ -28,8 +123,8 @@ const LADDER: [u64; 10] =
 const LONGEST: u64 = 365 * 86_400 * 1_000_000_000;
 const SHORTEST: u64 = 1_000_000;
 
-/// Reads the table; `None` for kinds that only the Python package reads.
-pub(crate) fn traffic(value: &Value) -> Result<Option<Carried>, Vec<Refused>> {
+/// Reads the table.
+pub(crate) fn traffic(value: &Value) -> Result<Carried, Vec<Refused>> {
     let given = table(value).map_err(|error| vec![error])?;
     let kinds: Vec<&str> = registry().iter().filter(|entry| !entry.echoes).map(|entry| entry.name).collect();
     let Some(kind) = given.get("kind") else {
@@ -41,14 +136,14 @@ pub(crate) fn traffic(value: &Value) -> Result<Option<Carried>, Vec<Refused>> {
         let accepted = near(kind.text().unwrap_or(&named), &kinds);
         return Err(vec![refused(format!("{named} is not a kind of traffic"), accepted)]);
     };
-    let spec = match entry.name {
-        "udp" if given.get("trace").is_some() => return Ok(None),
+    let what = match entry.name {
+        "transfers" => What::Messages(transfers(given)?),
+        "requests" => What::Messages(requests(given)?),
         "udp" => udp(given)?,
-        "video" => video(given)?,
-        _ if entry.tables.is_empty() => declared(entry, given)?,
-        _ => return Ok(None),
+        "video" => What::Known(video(given)?),
+        _ => What::Known(declared(entry, given)?),
     };
-    Ok(Some(Carried { kind: entry.name, spec, is_datagrams: entry.sends_datagrams() }))
+    Ok(Carried { kind: entry.name, is_datagrams: entry.sends_datagrams(), what })
 }
 
 /// A kind whose keys are the parameters that its entry declares.
@@ -84,12 +179,11 @@ fn declared(entry: &'static Entry, given: &Table) -> Result<Json, Vec<Refused>> 
     }
     let read = Given::read(entry, &spec).map_err(|error| vec![refused(error, "leave it out")])?;
     (entry.check)(&read).map_err(|conflict| vec![refused(conflict.found, conflict.accepted).under(conflict.key)])?;
-    spec.insert("kind".into(), json!(entry.name));
     Ok(Json::Object(spec))
 }
 
-/// Datagrams at constant intervals, with or without pauses.
-fn udp(given: &Table) -> Result<Json, Vec<Refused>> {
+/// Datagrams at constant intervals, with or without pauses, or as recorded.
+fn udp(given: &Table) -> Result<What, Vec<Refused>> {
     let mut fields = Fields::of(given);
     let names = PRESETS.map(|(name, ..)| name);
     let preset = fields.take("preset", |value| word(value, &names));
@@ -99,22 +193,30 @@ fn udp(given: &Table) -> Result<Json, Vec<Refused>> {
         let about = "the size of an IP packet, \"36 B\" to \"1500 B\"";
         if (36..=1500).contains(&size) { Ok(size) } else { Err(out_of_range(value, about)) }
     };
-    let of_preset = |text: &str| Value::Text(text.into());
-    let usual = preset.and_then(|(_, rate, _)| RATE.parse(&of_preset(rate), false).ok());
-    let rate = fields.take("rate", |value| RATE.parse(value, false)).or(usual);
-    let usual = preset.and_then(|(.., size)| packet(&of_preset(size)).ok());
-    let size = fields.take("packet_size", packet).or(usual);
+    let rate = fields.take("rate", |value| RATE.parse(value, false));
+    let size = fields.take("packet_size", packet);
     let [on, off] = ["on", "off"].map(|key| fields.take(key, |value| TIME.parse(value, false)));
     let pauses = fields.take("pauses", |value| word(value, &["exponential", "constant"]));
+    let trace = fields.take("trace", line);
     let repeat = fields.take("repeat", switch);
     fields.end(&["kind", "preset", "rate", "packet_size", "on", "off", "pauses", "trace", "repeat"]);
     if !fields.errors.is_empty() {
         return Err(fields.errors);
     }
     let no = |found: &str, accepted: &str, key: &str| Err(vec![refused(found, accepted).under(key)]);
+    if let Some(trace) = trace {
+        let others = ["preset", "rate", "packet_size", "on", "off", "pauses"];
+        return match others.iter().find(|key| given.get(key).is_some()) {
+            Some(key) => no("the trace has sizes and times", "leave it out", key),
+            None => Ok(What::Recorded(trace, repeat == Some(true))),
+        };
+    }
     if repeat.is_some() {
         return no("there is no trace to repeat", "leave it out", "repeat");
     }
+    let of_preset = |text: &str| Value::Text(text.into());
+    let rate = rate.or_else(|| preset.and_then(|(_, rate, _)| RATE.parse(&of_preset(rate), false).ok()));
+    let size = size.or_else(|| preset.and_then(|(.., size)| packet(&of_preset(size)).ok()));
     let (Some(rate), Some(size)) = (rate, size) else {
         let key = if rate.is_none() { "rate" } else { "packet_size" };
         return no("it is missing", "expected rate and packet_size, a preset, or a trace", key);
@@ -126,27 +228,33 @@ fn udp(given: &Table) -> Result<Json, Vec<Refused>> {
         return no("there are no pauses", "expected on and off too", "pauses");
     }
     let interval = knee_core::convert::truncated((size as f64 * 8e9 / rate as f64).round_ties_even()).max(1);
-    let mut spec = json!({"kind": "udp", "packet": size, "interval": interval});
+    let mut spec = json!({"packet": size, "interval": interval});
     if let (Some(on), Some(off)) = (on, off) {
         spec["on"] = json!(on);
         spec["off"] = json!(off);
         spec["constant"] = json!(pauses == Some("constant"));
     }
-    Ok(spec)
+    Ok(What::Known(spec))
 }
 
-/// A time of traffic, at least `least`.
-fn span(value: &Value, least: u64) -> Read<u64> {
-    let span = TIME.parse(value, false)?;
+/// A time of traffic; zero is refused unless `zero` is true.
+pub(crate) fn span(value: &Value, zero: bool) -> Read<u64> {
+    let span = TIME.parse(value, zero)?;
     if span > LONGEST {
         let found = format!("{} is too large", TIME.text(span));
         return Err(refused(found, format!("expected at most {}", TIME.text(LONGEST))));
     }
-    if span < least {
-        let found = format!("{} is too small", TIME.text(span));
-        return Err(refused(found, format!("expected at least {}", TIME.text(least))));
-    }
     Ok(span)
+}
+
+/// The duration of a segment.
+fn segment(value: &Value) -> Read<u64> {
+    let segment = span(value, false)?;
+    if segment >= SHORTEST {
+        return Ok(segment);
+    }
+    let found = format!("{} is too small", TIME.text(segment));
+    Err(refused(found, format!("expected at least {}", TIME.text(SHORTEST))))
 }
 
 /// Adaptive streaming.
@@ -158,10 +266,10 @@ fn video(given: &Table) -> Result<Json, Vec<Refused>> {
             .map(|(i, node)| RATE.parse(&node.value, false).map_err(|error| error.in_list(i)))
             .collect::<Read<Vec<_>>>()
     });
-    let segment = fields.take("segment", |value| span(value, SHORTEST)).unwrap_or(4_000_000_000);
-    let buffer = fields.take("buffer", |value| span(value, 0)).unwrap_or(240_000_000_000);
+    let segment = fields.take("segment", segment).unwrap_or(4_000_000_000);
+    let buffer = fields.take("buffer", |value| span(value, false)).unwrap_or(240_000_000_000);
     let algorithm = fields.take("algorithm", |value| word(value, &["bba", "rate"])).unwrap_or("bba");
-    let length = fields.take("length", |value| span(value, 0));
+    let length = fields.take("length", |value| span(value, false));
     fields.end(&["kind", "ladder", "segment", "buffer", "algorithm", "length"]);
     if !fields.errors.is_empty() {
         return Err(fields.errors);
@@ -180,7 +288,7 @@ fn video(given: &Table) -> Result<Json, Vec<Refused>> {
         return no(found, "expected a larger buffer", "buffer");
     }
     Ok(json!({
-        "kind": "video", "ladder": ladder, "segment": segment, "buffer": buffer, "algorithm": algorithm,
+        "ladder": ladder, "segment": segment, "buffer": buffer, "algorithm": algorithm,
         "length": length,
     }))
 }

@@ -101,6 +101,26 @@ pub(crate) fn number(x: f64) -> String {
     format!("{mantissa}e{sign}{:02}", power.unsigned_abs())
 }
 
+/// A number with up to `digits` significant digits, as C's `%g` and Python's `:g` write it.
+pub(crate) fn rounded(x: f64, digits: usize) -> String {
+    let digits = digits.max(1);
+    let written = format!("{x:.*e}", digits - 1);
+    let (mantissa, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+    let power: i32 = exponent.parse().unwrap_or(0);
+    let short = |text: &str| {
+        let kept = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text };
+        kept.to_owned()
+    };
+    match usize::try_from(power) {
+        Ok(power) if power < digits => short(&format!("{x:.*}", digits - 1 - power)),
+        Err(_) if power >= -4 => short(&format!("{x:.*}", digits - 1 + power.unsigned_abs() as usize)),
+        _ => {
+            let sign = if power < 0 { '-' } else { '+' };
+            format!("{}e{sign}{:02}", short(mantissa), power.unsigned_abs())
+        }
+    }
+}
+
 /// `did you mean ...? There are: ...`, for a name that is not among those known.
 pub(crate) fn near(name: &str, known: &[&str]) -> String {
     let close = close(name, known, 3, 0.5);
@@ -155,6 +175,13 @@ mod tests {
             [0.0, 1.0, 0.1, 1e-5, 0.0001, 1e16, 123_456_789_012_345.0, 1.5e300, -2.5, f64::INFINITY].map(number);
         let python = ["0.0", "1.0", "0.1", "1e-05", "0.0001", "1e+16", "123456789012345.0", "1.5e+300", "-2.5", "inf"];
         assert_eq!(written, python);
+    }
+
+    #[test]
+    fn rounded_numbers_are_written_as_pythons_g_writes_them() {
+        let written = [1e7, 12_345_678.0, 0.999_996_4, 1.0, 0.000_012_3, 1e-4, 2.5].map(|x| rounded(x, 3));
+        assert_eq!(written, ["1e+07", "1.23e+07", "1", "1", "1.23e-05", "0.0001", "2.5"]);
+        assert_eq!([0.95, 0.999_998_4, 0.0].map(|x| rounded(x, 6)), ["0.95", "0.999998", "0"]);
     }
 
     #[test]

@@ -266,8 +266,8 @@ impl Net {
         })
     }
 
-    /// Lets the simulator send what the file says of a flow, as `knee run` does: its congestion control, start and
-    /// stop, by the simulator's TCP. Its path has no ports for the program then.
+    /// Lets the simulator send what the file says of a flow, as `knee run` does: its traffic, start and stop, by the
+    /// simulator's TCP or QUIC. Its path has no ports for the program then.
     ///
     /// # Errors
     /// If there is no such flow, the file says of it what is not read here, or something was sent or time has passed.

@@ -63,6 +63,8 @@ fn side(rng: &mut Rng) -> (String, u64) {
     (text, rate)
 }
 
+const QUIC: &str = "transport = \"quic\"\n";
+
 /// A flow of the simulator on another path.
 fn background(rng: &mut Rng) -> String {
     let cc = one_of(rng, &["cubic", "reno", "bbr", "bbr3", "dctcp", "vegas"]);
@@ -71,8 +73,18 @@ fn background(rng: &mut Rng) -> String {
         between(rng, 9_000, 30_000),
         between(rng, 0, 40_000)
     );
-    text += one_of(rng, &["", "lasts = \"200 ms\"\n", "bytes = \"200 kB\"\n", "count = 2\nstagger = \"7 ms\"\n"]);
-    text + one_of(rng, &["", "", "pacing = \"on\"\n", "ecn = \"l4s\"\n"])
+    text += one_of(
+        rng,
+        &[
+            "",
+            "lasts = \"200 ms\"\n",
+            "bytes = \"200 kB\"\n",
+            "count = 2\nstagger = \"7 ms\"\n",
+            "traffic = { kind = \"transfers\", per_second = 50.0, size = { distribution = \"web-search\" } }\n",
+            "traffic = { kind = \"requests\", size = \"20 kB\", objects = 5, connections = 2 }\n",
+        ],
+    );
+    text + one_of(rng, &["", "pacing = \"on\"\n", "ecn = \"l4s\"\n", QUIC, QUIC])
 }
 
 /// A random network, and the senders in it, perhaps with flows of the simulator's beside them.
@@ -182,7 +194,7 @@ type Figures = Vec<(u64, u64, u64)>;
 /// For each flow of the simulator, true if it lasts to the end: packets of others are counted up to their own.
 fn endless(scenario: &Scenario, senders: &[Sender]) -> impl Iterator<Item = bool> {
     let own = scenario.flows.iter().skip(senders.len()).flatten();
-    own.map(|flow| flow.bytes.is_none() && flow.stop >= DURATION.as_nanos())
+    own.map(|flow| flow.bytes.is_none() && flow.traffic.is_none() && flow.stop >= DURATION.as_nanos())
 }
 
 fn in_the_simulator(scenario: &Scenario, senders: &[Sender]) -> (Vec<Happened>, Figures) {

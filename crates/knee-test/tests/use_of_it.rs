@@ -258,3 +258,24 @@ fn a_call_of_the_simulators_sends_every_20_ms() {
     let flow = net.flow("download").expect("the simulator's");
     assert!((499..=501).contains(&flow.sent()) && flow.lost() == 0, "{flow:?}");
 }
+
+#[test]
+fn a_download_over_quic_and_pages_are_the_simulators() {
+    let quic = "cc = \"cubic\"\ntransport = \"quic\"";
+    let mut net = Net::from_toml(&BESIDE.replace("cc = \"cubic\"", quic)).expect("a network");
+    net.background("download").expect("a flow");
+    net.poll(Time::from_secs(10)).expect("time goes on").for_each(drop);
+    let flow = net.flow("download").expect("the simulator's");
+    assert!(flow.goodput() > 8.5e6 && flow.lost() > 0 && flow.sent() * 1_452 > flow.delivered(), "{flow:?}");
+    let pages =
+        format!("{quic}\ntraffic = {{ kind = \"requests\", size = \"50 kB\", objects = 3, streams = 3, number = 4 }}");
+    let mut net = Net::from_toml(&BESIDE.replace("cc = \"cubic\"", &pages)).expect("a network");
+    net.background("download").expect("a flow");
+    net.poll(Time::from_secs(10)).expect("time goes on").for_each(drop);
+    let flow = net.flow("download").expect("the simulator's");
+    // Three answers of each of four pages, and at most the heads of frames beside them.
+    assert!((600_000..610_000).contains(&flow.delivered()), "{flow:?}");
+    let stack = BESIDE.replace("cc = \"cubic\"", "cc = \"quinn:cubic\"\ntransport = \"quic\"");
+    let error = Net::from_toml(&stack).expect("a network").background("download").unwrap_err().to_string();
+    assert!(error.contains("flows[1].cc: \"quinn:cubic\" is not read here"), "{error}");
+}

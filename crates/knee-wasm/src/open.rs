@@ -1,7 +1,7 @@
 //! A scenario file on a page: a scene whose controls can be moved, or a network of any links that is only shown.
 
 use crate::scene::{CALL, CALL_FPS, CALL_RATES, Scene, SceneChange, SceneFlow, To, may_choose_ecn};
-use knee_net::spec::{Capacity, Change, ChangeSpec, EcnSpec, LimitSpec, LinkSpec};
+use knee_net::spec::{Capacity, Change, ChangeSpec, EcnSpec, LimitSpec, LinkSpec, Transport};
 use knee_scenario::{Scenario, quantity, refusal};
 use knee_sim::Spec;
 use serde::Serialize;
@@ -126,6 +126,7 @@ fn shown(text: &str, network: Scenario, reason: String) -> Result<Opened, String
                 start: us(flow.start),
                 stop: Some(us(flow.stop)).filter(|_| flow.stop < duration),
                 rtt: Some(us(*rtt)),
+                quic: flow.transport == Transport::Quic,
             })
             .collect(),
     };
@@ -174,7 +175,8 @@ fn scene(text: &str, network: &Scenario) -> Result<Scene, String> {
         ecn.extend(may_choose_ecn(&cc).then_some(flow.ecn == EcnSpec::On));
         let (start, stop) = (microseconds(flow.start)?, microseconds(flow.stop)?);
         let stop = Some(stop).filter(|stop| *stop < duration);
-        flows.push(SceneFlow { cc, start, stop, rtt: Some(microseconds(flow.rtt)?) });
+        let quic = flow.transport == Transport::Quic;
+        flows.push(SceneFlow { cc, start, stop, rtt: Some(microseconds(flow.rtt)?), quic });
     }
     if ecn.iter().any(|on| *on != ecn[0]) {
         return Err("flows: on the page all use ECN or none does, and in the file some do".into());
@@ -232,7 +234,7 @@ struct Sent {
 
 fn sent(file: &Table) -> Result<Sent, String> {
     const KEYS: &[&str] =
-        &["label", "cc", "traffic", "rtt", "path", "start", "stop", "lasts", "count", "stagger", "ecn"];
+        &["label", "cc", "traffic", "rtt", "path", "start", "stop", "lasts", "count", "stagger", "ecn", "transport"];
     let (mut file, mut groups, mut calls) = (file.clone(), Vec::new(), Vec::new());
     let tables = file.get_mut("flows").and_then(Value::as_array_mut).into_iter().flatten();
     for (i, flow) in tables.filter_map(Value::as_table_mut).enumerate() {
@@ -242,6 +244,9 @@ fn sent(file: &Table) -> Result<Sent, String> {
         if let Some(traffic) = flow.remove("traffic") {
             if !is_call(&traffic) {
                 return Err(format!("flows[{i}]: the page has bulk data and video calls of the usual rates alone"));
+            }
+            if flow.remove("transport").is_some_and(|transport| transport.as_str() == Some("quic")) {
+                return Err(format!("flows[{i}]: the page's video calls go in datagrams of UDP"));
             }
             calls.push(i);
             flow.insert("cc".into(), "cubic".into());
@@ -359,7 +364,8 @@ mod tests {
         let wrong = [
             ("5 Mbit/s", "5", "the file:3:8: link.rate: \"5\" has no unit"),
             ("cc = \"reno\"", "cc = \"mine.py:M\"", "the file:6:6: flows[0].cc: no congestion control is called"),
-            ("count = 2", "transport = \"quic\"", "the file:8:13: flows[0].transport: \"quic\" is not read here"),
+            ("cc = \"reno\"", "cc = \"noq:cubic\"", "the file:6:6: flows[0].cc: \"noq:cubic\" is not read here"),
+            ("cc = \"reno\"", "cc = \"reno\"\npacing = \"on\"\ntransport = \"quic\"", "flows[0].pacing: QUIC paces"),
             (
                 "cc = \"reno\"",
                 "traffic = { kind = \"vdeo\" }",

@@ -54,6 +54,9 @@ pub struct SceneFlow {
     /// Its own base RTT, which a change of all does not change.
     #[serde(default)]
     pub rtt: Option<u64>,
+    /// True if it goes over QUIC.
+    #[serde(default)]
+    pub quic: bool,
 }
 
 /// A control that was moved.
@@ -201,6 +204,11 @@ impl Scene {
                 )));
             }
             flow.rtt.iter().try_for_each(|rtt| within("rtt", rtt, &RTTS, " us"))?;
+            if flow.quic && [hand::NAME, CALL].contains(&flow.cc.as_str()) {
+                let what =
+                    if flow.cc == CALL { "a call goes in datagrams of UDP" } else { "a flow is steered over TCP" };
+                return Err(SceneError::Flows(format!("{what}, and not over QUIC")));
+            }
             if flow.cc != hand::NAME && flow.cc != CALL && knee_cc::find(&flow.cc).is_none() {
                 return Err(unknown(
                     "congestion control",
@@ -224,6 +232,9 @@ impl Scene {
                 "start": flow.start * 1_000, "stop": flow.stop.unwrap_or(self.duration) * 1_000, "path": [0],
                 "ecn": if self.ecn && may_choose_ecn(&flow.cc) { "on" } else { "off" },
             });
+            if flow.quic {
+                told["transport"] = json!("quic");
+            }
             if flow.cc == CALL {
                 let (least, first, most) = (CALL_RATES[0], CALL_RATES[1], CALL_RATES[2]);
                 told["cc"] = json!("none");
@@ -284,7 +295,7 @@ impl Scene {
             time(*interval),
             bit_rate(*rate),
         );
-        for (i, SceneFlow { cc, start, stop, rtt: own }) in self.flows.iter().enumerate() {
+        for (i, SceneFlow { cc, start, stop, rtt: own, quic }) in self.flows.iter().enumerate() {
             let (stop, label, rtt) = (stop.unwrap_or(*duration), label(i), own.unwrap_or(*rtt));
             let [least, first, most] = CALL_RATES.map(bit_rate);
             let what = if cc == CALL {
@@ -293,7 +304,7 @@ impl Scene {
                      start_rate = \"{first}\", max_rate = \"{most}\", fps = {CALL_FPS:?} }}"
                 )
             } else {
-                format!("cc = \"{cc}\"")
+                format!("cc = \"{cc}\"{}", if *quic { "\ntransport = \"quic\"" } else { "" })
             };
             let _ = write!(
                 toml,

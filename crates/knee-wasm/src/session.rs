@@ -194,14 +194,15 @@ pub(crate) mod tests {
             knee_queue::registry().iter().map(|entry| entry.name).filter(|name| takes_packets(name)).collect();
         let ccs: Vec<_> = knee_cc::registry().iter().map(|entry| entry.name).chain([CALL]).collect();
         let rtt = prop::option::of(1_000_u64..100_000);
-        let flow = (prop::sample::select(ccs), 0_u64..1_000, prop::option::of(1_000_u64..2_000), rtt).prop_map(
-            |(cc, start, stop, rtt)| SceneFlow {
+        let times = (0_u64..1_000, prop::option::of(1_000_u64..2_000), rtt);
+        let flow =
+            (prop::sample::select(ccs), times, any::<bool>()).prop_map(|(cc, (start, stop, rtt), quic)| SceneFlow {
                 cc: cc.into(),
                 start: start * 1_000,
                 stop: stop.map(|ms| ms * 1_000),
                 rtt,
-            },
-        );
+                quic: quic && cc != CALL,
+            });
         let to = prop_oneof![
             (100_000_u64..30_000_000).prop_map(To::Rate),
             (1_000_u64..200_000).prop_map(To::Rtt),
@@ -276,7 +277,8 @@ pub(crate) mod tests {
             scene in any_scene(), rates in prop::collection::vec((1_u64..150, 100_000_u64..40_000_000), 1..20),
         ) {
             let mut scene = scene;
-            scene.flows[0] = SceneFlow { cc: crate::hand::NAME.into(), start: 0, stop: None, rtt: None };
+            let cc = crate::hand::NAME.into();
+            scene.flows[0] = SceneFlow { cc, start: 0, stop: None, rtt: None, quic: false };
             let mut live = begin(&scene);
             let mut at = 0;
             for (ms, rate) in rates {

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from knee.errors import Refused, under
@@ -232,33 +229,7 @@ def mean(size: Size) -> float:
     Raises:
         Refused: its file cannot be used.
     """
-    if size.bytes is not None:
-        return float(size.bytes)
-    match size.distribution:
-        case "lognormal":
-            return _lognormal(math.log(size.median or 1), size.sigma or 0.0, float(size.max or 0))
-        case "pareto":
-            return _pareto(float(size.min or 0), size.shape or 0.0, float(size.max or 0))
-    points = _empirical(size)
-    area = points[0][0] * points[0][1]
-    return area + sum((q - p) * (a + b) / 2 for (a, p), (b, q) in pairwise(points))
-
-
-def _lognormal(mu: float, sigma: float, most: float) -> float:
-    """E[min(X, most)] of a lognormal X."""
-    below = NormalDist(mu, sigma).cdf(math.log(most))
-    weighted = NormalDist(mu + sigma**2, sigma).cdf(math.log(most))
-    return math.exp(mu + sigma**2 / 2) * weighted + most * (1 - below)
-
-
-def _pareto(least: float, shape: float, most: float) -> float:
-    """The mean of a bounded Pareto distribution."""
-    if shape == 1:
-        return least * most / (most - least) * math.log(most / least)
-    mean: float = (least**shape / (1 - (least / most) ** shape)) * (
-        shape / (shape - 1) * (least ** (1 - shape) - most ** (1 - shape))
-    )
-    return mean
+    return registry.mean_size(_size(size))
 
 
 def rate(flow: Flow) -> float | None:

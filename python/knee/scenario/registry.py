@@ -330,6 +330,11 @@ def traffic_load(spec: Core) -> int | None:
     return _core.traffic_load(json.dumps(spec))
 
 
+def mean_size(spec: Core) -> float:
+    """The mean of a distribution of sizes, in the core's form, bytes; those beyond its greatest count as that."""
+    return _core.mean_size(json.dumps(spec))
+
+
 def access_delay(name: str, values: dict[str, Value], rate: int) -> int:
     """How long a packet may wait at a link of this model although no other does, ns; ``rate`` in bit/s."""
     return _core.link_access(name, json.dumps(of("links")[name].tagged(values)), rate)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any, cast, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, PlainSerializer, ValidationError
+from pydantic.fields import FieldInfo
 
 from knee.errors import Refused, key_of
 from knee.scenario.traffic import KINDS
@@ -62,8 +64,16 @@ def _in_words(error: Any, root: type[BaseModel]) -> tuple[str, str]:
         words = [word.strip("'") for word in re.split(", | or ", error["ctx"]["expected"])]
         words = [python.get(word, word) for word in words]
         return f"{shown(value)} is not known", near(value if isinstance(value, str) else shown(value), words)
+    if kind not in _KINDS and name in fields:
+        value = _as_written(fields[name], value)
     found = f"{shown(value)} has the wrong type" if kind in _KINDS else f"{shown(value)} is out of range"
     return found, _KINDS.get(kind) or (f"expected {about}" if about else str(error["msg"]))
+
+
+def _as_written(field: FieldInfo, value: Any) -> Any:
+    """A value as a file writes it: a quantity in base units, which is out of its range, with its unit."""
+    writers = [cast("Callable[[int], str]", each.func) for each in field.metadata if isinstance(each, PlainSerializer)]
+    return writers[0](value) if writers and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _without_kinds(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
