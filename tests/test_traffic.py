@@ -394,3 +394,28 @@ def test_incast_collapses_with_a_barrier_and_less_under_dctcp() -> None:
     assert many < few / 2
     # Its retransmissions are ECN-capable, or a queue that marks early would drop them.
     assert goodput("dctcp", 16, marking) > 2 * many
+
+
+@pytest.mark.parametrize(("certificate", "round_trips"), [("3 kB", 1), ("14160 B", 1), ("14170 B", 2), ("36 kB", 2)])
+def test_certificates_beyond_the_initial_window_cost_a_round_trip(certificate: str, round_trips: int) -> None:
+    """Ten segments of 1448 B have 318 B besides the certificates, in one round trip of TLS 1.3 (RFC 6928, 8446)."""
+    traffic = {"kind": "requests", "size": "1 kB", "number": 1, "certificate": certificate}
+    flow = {"cc": "reno", "rtt": "100 ms", "traffic": traffic}
+    made = knee.run({"duration": "5 s", "link": {"rate": "1 Gbit/s", "limit": "1 MB"}, "flows": [flow]})
+    assert made.summary["flows"][0]["tls_handshakes"]["time_mean_ms"] == pytest.approx(100 * round_trips, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"transport": "quic"}, r"those of \[quic\]"),
+        ({"tls": "none"}, "without TLS there are none"),
+        ({"certificate": "40 kB"}, '"40 kB" is out of range'),
+    ],
+)
+def test_a_certificate_that_means_nothing_is_refused(change: dict[str, str], said: str) -> None:
+    traffic = {"kind": "requests", "size": "1 kB", "certificate": "9 kB"}
+    flow = {"cc": "reno", "rtt": "100 ms", "traffic": traffic}
+    (flow if "transport" in change else traffic).update(change)
+    with pytest.raises(ScenarioError, match=rf"flows\[0\]\.traffic\.certificate: .*{said}"):
+        knee.run({"duration": "1 s", "link": {"rate": "1 Gbit/s"}, "flows": [flow]})

@@ -5,12 +5,16 @@ use crate::error::{Refused, refused};
 use crate::fields::{Fields, Read, between, line, list, number, switch, table, word};
 use crate::node::{Key, Node, Table, Value};
 use crate::recordings;
+use crate::settings::bytes;
 use crate::traffic::span;
 use crate::units::{BYTES, RATE, TIME};
 use crate::words::{rounded, shown};
 use knee_traffic::spec::Size as Drawn;
 use serde_json::{Value as Json, json};
 use std::path::Path;
+
+/// Bytes of certificates with TLS over TCP: the server's first answer has 4000 B then.
+const USUAL_CERTIFICATE: u64 = 3_682;
 
 /// The largest message, bytes; and most transfers or pages per second.
 const LARGEST_MESSAGE: u64 = 1_000_000_000_000_000;
@@ -257,6 +261,8 @@ pub(crate) struct Messages {
     pub(crate) spec: Json,
     /// True for TLS 1.2.
     pub(crate) is_tls_1_2: bool,
+    /// Its certificates have another size than usual.
+    pub(crate) has_certificate: bool,
     pub(crate) streams: u64,
 }
 
@@ -291,7 +297,7 @@ pub(crate) fn transfers(given: &Table) -> Result<Messages, Vec<Refused>> {
     let Some(size) = size.filter(|_| fields.errors.is_empty()) else { return Err(fields.errors) };
     let starts = arriving.starts(load, "per_second, load").map_err(|error| vec![error])?;
     let spec = json!({"persistent": connection == Some("persistent"), "number": number});
-    Ok(Messages { starts, size, spec, is_tls_1_2: false, streams: 1 })
+    Ok(Messages { starts, size, spec, is_tls_1_2: false, has_certificate: false, streams: 1 })
 }
 
 /// The keys of a preset of requests, as a file would have them.
@@ -418,6 +424,8 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
     });
     let connection = fields.take("connection", |value| word(value, &CONNECTIONS));
     let tls = fields.take("tls", |value| word(value, &["1.3", "1.2", "none"])).unwrap_or("1.3");
+    let about = "the size of the server's certificates, such as \"3 kB\"";
+    let certificate = fields.take("certificate", |value| bytes(value, 0, 36_000, about)).unwrap_or(USUAL_CERTIFICATE);
     let service = fields.take("service", |value| span(value, true)).unwrap_or(0);
     let think = fields.take("think", think);
     let together = fields.take("together", switch).unwrap_or(false);
@@ -433,6 +441,7 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
         "priority",
         "connection",
         "tls",
+        "certificate",
         "service",
         "think",
         "together",
@@ -448,16 +457,21 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
         let found = "one connection asks for one object at a time, unless it has several streams of QUIC";
         return no(found, "expected connections or streams of 2 or more, or no such key", "together");
     }
+    if tls == "none" && certificate != USUAL_CERTIFICATE {
+        return no("without TLS there are none", "expected tls = \"1.3\", or no such key", "certificate");
+    }
     if priority.is_some() && streams == 1 {
         let found = "answers of a connection with one stream come one after the other";
         return no(found, "expected streams of 2 or more, or no such key", "priority");
     }
     let spec = json!({
         "request": request.unwrap_or(500), "objects": objects, "connections": connections, "streams": streams,
-        "priority": priority, "persistent": connection == Some("persistent"), "tls": tls, "service": service,
+        "priority": priority, "persistent": connection == Some("persistent"), "tls": tls,
+        "certificate": certificate, "service": service,
         "together": together, "number": number,
     });
-    Ok(Messages { starts, size, spec, is_tls_1_2: tls == "1.2", streams })
+    let has_certificate = certificate != USUAL_CERTIFICATE;
+    Ok(Messages { starts, size, spec, is_tls_1_2: tls == "1.2", has_certificate, streams })
 }
 
 /// When pages start: a time after the last one, or at times of their own.

@@ -162,6 +162,11 @@ fn check(
         let found = "QUIC's handshake is that of TLS 1.3".into();
         return no(found, "expected \"1.3\", or no such key", "tls").map_err(|error| error.under("traffic"));
     }
+    if is_quic && carried.has_certificate() {
+        let found = "the certificates of QUIC's handshake are those of [quic]".into();
+        let accepted = "expected certificate in [quic], or no such key";
+        return no(found, accepted, "certificate").map_err(|error| error.under("traffic"));
+    }
     if !is_quic && carried.streams() > 1 {
         let found = "a connection of TCP has one stream".into();
         let accepted = "expected transport = \"quic\", or no such key";

@@ -166,7 +166,7 @@ fn idle_timeout(value: &Value) -> Read<u64> {
 }
 
 /// A size from `least` to `most`, bytes.
-fn bytes(value: &Value, least: u64, most: u64, about: &str) -> Read<u64> {
+pub(crate) fn bytes(value: &Value, least: u64, most: u64, about: &str) -> Read<u64> {
     let size = BYTES.parse(value, true)?;
     if (least..=most).contains(&size) { Ok(size) } else { Err(out_of_range(&Value::Text(BYTES.text(size)), about)) }
 }

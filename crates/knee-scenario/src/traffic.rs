@@ -43,6 +43,11 @@ impl Carried {
         matches!(&self.what, What::Messages(messages) if messages.is_tls_1_2)
     }
 
+    /// True if its certificates with TLS have another size than usual.
+    pub(crate) const fn has_certificate(&self) -> bool {
+        matches!(&self.what, What::Messages(messages) if messages.has_certificate)
+    }
+
     /// Requests at once on a connection.
     pub(crate) const fn streams(&self) -> u64 {
         if let What::Messages(messages) = &self.what { messages.streams } else { 1 }

@@ -17,7 +17,8 @@
 //!
 //! 300 and 4000 B are round figures: certificates range from below 1 to above 10 kB; 2540 B of them and 212 B of
 //! ClientHello were measured by D. Wong ("How big are TLS records during a handshake?", 2017), who also has the 75 B of
-//! the ClientKeyExchange. Both fit the initial window (RFC 6928), so that they cost one round trip whatever they are.
+//! the ClientKeyExchange. Both fit the initial window (RFC 6928), so that they cost one round trip; larger certificates
+//! (`certificate`, 318 B less than the answer) may cost more.
 //! The second flight of TLS 1.2 has records of 6 and 45 B (RFC 5246, 7.1 and 7.4.9, with AES-GCM as RFC 5288 has it).
 //! The client's Finished of TLS 1.3 goes with the first request and is not counted, nor are session tickets and
 //! resumption.
@@ -83,6 +84,9 @@ choice! {
     }
 }
 
+/// Bytes of the server's first answer beside its certificates: hellos, extensions, a signature by ECDSA, Finished.
+const BESIDE_CERTIFICATE: u64 = 318;
+
 params! {
     /// Its parameters.
     struct Params {
@@ -96,6 +100,8 @@ params! {
         persistent: bool = false, from "ours: HTTP/1.0";
         /// TLS handshake
         tls: Tls = Tls::V13, from "RFC 8446";
+        /// bytes of the server's certificates, with TLS
+        certificate: u64 = 3_682, in 0..=36_000, from "ours: an answer of 4000 B, a round figure";
         /// how long the server takes for each answer
         service: Time = Time::ZERO, in Time::ZERO..=Time::from_nanos(MAX_SPAN), from "ours: none";
         /// whether all objects of a page are asked for at once; else the first comes alone, as it names the others
@@ -170,12 +176,12 @@ enum LinkState {
 }
 
 impl Tls {
-    /// Bytes up and down of each round trip of the handshake.
-    pub const fn rounds(self) -> &'static [(u64, u64)] {
-        match self {
-            Self::None => &[],
-            Self::V13 => &[(300, 4_000)],
-            Self::V12 => &[(300, 4_000), (126, 51)],
+    /// Bytes up and down of round trip `round` of the handshake, if there is such.
+    const fn round(self, round: usize, certificate: u64) -> Option<(u64, u64)> {
+        match (self, round) {
+            (Self::V13 | Self::V12, 0) => Some((300, certificate + BESIDE_CERTIFICATE)),
+            (Self::V12, 1) => Some((126, 51)),
+            _ => None,
         }
     }
 }
@@ -304,14 +310,14 @@ impl Requests {
 
     /// Starts round `round` of a connection's TLS handshake, or uses it where that is over.
     fn shake_hands(&mut self, conn: Conn, page: u64, round: usize, since: Time, net: &mut dyn Net) {
-        let rounds = self.params.tls.rounds();
-        if let Some((up, down)) = rounds.get(round).copied() {
+        let Params { tls, certificate, .. } = self.params;
+        if let Some((up, down)) = tls.round(round, certificate) {
             self.links.insert(conn, Link { page, state: LinkState::Tls(round), since });
             net.exchange(conn, Exchange { down, ..Exchange::of(up) });
             return;
         }
         if round > 0 {
-            let bytes = rounds.iter().map(|(up, down)| up + down).sum();
+            let bytes = (0..round).filter_map(|round| tls.round(round, certificate)).map(|(up, down)| up + down).sum();
             net.record(Completion::new(What::Tls, since, net.now(), bytes, f64::NAN));
         }
         self.use_connection(conn, page, net);

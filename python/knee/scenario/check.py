@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from knee.errors import Refused, under
 from knee.scenario import defaults, registry, timed
 from knee.scenario.commands import PROGRAM_CC
-from knee.scenario.traffic import NO_CC, sends_datagrams
+from knee.scenario.traffic import NO_CC, USUAL_CERTIFICATE, sends_datagrams
 from knee.scenario.units import format_bytes, format_time, near, shown
 
 if TYPE_CHECKING:
@@ -379,6 +379,9 @@ def _check_traffic(flow: Flow, kind: str) -> None:
     quic = flow.transport == "quic"
     if quic and getattr(flow.traffic, "tls", None) == "1.2":
         raise Refused("QUIC's handshake is that of TLS 1.3", 'expected "1.3", or no such key', key="traffic.tls")
+    if quic and getattr(flow.traffic, "certificate", USUAL_CERTIFICATE) != USUAL_CERTIFICATE:
+        found = "the certificates of QUIC's handshake are those of [quic]"
+        raise Refused(found, "expected certificate in [quic], or no such key", key="traffic.certificate")
     if getattr(flow.traffic, "streams", 1) > 1:
         _check_streams(flow)
     if flow.bytes is not None:

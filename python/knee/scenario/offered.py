@@ -97,6 +97,7 @@ def _spec(traffic: Traffic) -> Core:
                 "priority": _priorities(traffic.priority),
                 "persistent": traffic.connection == "persistent",
                 "tls": traffic.tls,
+                "certificate": traffic.certificate,
                 "service": traffic.service,
                 "together": traffic.together,
                 "number": traffic.number,

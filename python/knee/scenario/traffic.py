@@ -27,7 +27,7 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.scenario import registry, units
-from knee.scenario.fields import Dscp, Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
+from knee.scenario.fields import Bytes, Dscp, Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
 #: The value of ``cc`` of a flow that has none, since it sends datagrams.
 NO_CC = "none"
@@ -307,6 +307,10 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
+#: Bytes of certificates with TLS over TCP: the server's first answer has 4000 B then.
+USUAL_CERTIFICATE = 3_682
+
+
 class Requests(_Arriving):
     """Requests and answers; the one who asks sits where the flow's data goes to."""
 
@@ -329,6 +333,9 @@ class Requests(_Arriving):
     )
     connection: Connection = Field("new", description='"new" or "persistent"')
     tls: Literal["1.3", "1.2", "none"] = Field("1.3", description='"1.3", "1.2" or "none"')
+    certificate: Bytes = Field(
+        USUAL_CERTIFICATE, le=36_000, description='the size of the server\'s certificates, such as "3 kB"'
+    )
     service: Span = Field(0, description='how long the server takes for an answer, such as "10 ms"')
     think: Think | None = Field(
         None, description='the time between pages, such as "1 s", or a table such as { mean = "1 s" }'
@@ -359,6 +366,8 @@ class Requests(_Arriving):
         if self.together and self.connections == self.streams == 1 and self.objects.number != 1:
             found = "one connection asks for one object at a time, unless it has several streams of QUIC"
             raise Refused(found, "expected connections or streams of 2 or more, or no such key", key="together")
+        if self.tls == "none" and self.certificate != USUAL_CERTIFICATE:
+            raise Refused("without TLS there are none", 'expected tls = "1.3", or no such key', key="certificate")
         if self.priority is not None and self.streams == 1:
             found = "answers of a connection with one stream come one after the other"
             raise Refused(found, "expected streams of 2 or more, or no such key", key="priority")
