@@ -115,6 +115,8 @@ impl Given {
                 return Err(format!("no parameter `{key}`; there are: {}", known.join(", ")));
             }
         }
+        // In one order, whatever that of the keys is: specifications are compared.
+        tables.sort_unstable_by_key(|(name, _)| *name);
         let missing = |name: &&&str| keys.get(**name).is_none_or(Json::is_null);
         if let Some(missing) = entry.required.iter().find(missing) {
             return Err(format!("`{missing}` is missing"));
