@@ -1,25 +1,30 @@
-//! Counts on how many of 200 random networks the simulator's QUIC endpoints do what quinn's do.
+//! Counts on how many of 200 random networks the simulator's QUIC endpoints do what a stack's do.
 //!
 //! ```console
 //! $ cargo run --release -p knee-sim --example quic_beside -- ['{"pacing": false}']
+//! $ cargo run --release -p knee-sim --features stacks --example quic_beside -- '{}' noq:reno
 //! ```
 //!
-//! The argument is a table `quic` of a specification. Those networks that do not agree are printed.
+//! The arguments are a table `quic` of a specification, and a controller of a stack, by default knee's Reno in quinn. Those
+//! networks that do not agree are printed.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a fault of the program")]
 
 #[path = "../tests/beside.rs"]
 mod beside;
 
-use beside::{Apart, Network, apart, transfer, without_loss};
+use beside::{Apart, Network, Pair, apart, transfer, without_loss};
 use knee_core::Rng;
-use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 fn main() {
-    let quic: Value = std::env::args().nth(1).map_or_else(|| json!({}), |text| serde_json::from_str(&text).unwrap());
+    let (mut arguments, mut pair) = (std::env::args().skip(1), Pair::default());
+    if let Some(quic) = arguments.next() {
+        pair.quic = serde_json::from_str(&quic).unwrap();
+    }
+    pair.stack = arguments.next().unwrap_or(pair.stack);
     let mut rng = Rng::stream(3, "beside");
     let mut draw = |count: usize, losses: &[f64]| -> Vec<Network> {
         (0..count).map(|i| Network::random(&mut rng, losses[i % losses.len()])).collect()
@@ -27,17 +32,17 @@ fn main() {
     let (free, lossy) = (draw(200, &[0.0]), draw(30, &[0.01, 0.05, 0.1]));
     let sizes: Vec<_> =
         free[..60].iter().flat_map(|network| [1, 100_000, 10_000_000].map(|bytes| (*network, bytes))).collect();
-    tell("no loss", &free, |network| without_loss(network, &quic));
-    tell("loss", &lossy, |network| with_loss(network, &quic));
-    tell("transfers", &sizes, |(network, bytes)| transfer(network, *bytes, &quic));
+    tell("no loss", &free, |network| without_loss(network, &pair));
+    tell("loss", &lossy, |network| with_loss(network, &pair));
+    tell("transfers", &sizes, |(network, bytes)| transfer(network, *bytes, &pair));
 }
 
 /// What differs by more than 3 % in the means of twenty seeds, with loss by chance.
-fn with_loss(network: &Network, quic: &Value) -> Option<Apart> {
+fn with_loss(network: &Network, pair: &Pair) -> Option<Apart> {
     let mut sums = [[0.0; 2]; 2];
     for seed in 1..=20 {
-        for (sum, in_quinn) in sums.iter_mut().zip([false, true]) {
-            let figures = network.run(in_quinn, None, network.seconds(), seed, quic);
+        for (sum, in_stack) in sums.iter_mut().zip([false, true]) {
+            let figures = network.run(in_stack, None, network.seconds(), seed, pair);
             *sum = [sum[0] + figures.goodput_mbps, sum[1] + figures.rtt_ms];
         }
     }

@@ -33,6 +33,20 @@ pub struct Figures {
     pub completion_s: f64,
 }
 
+/// The two that are compared: the settings of the simulator's endpoints, and the controller of the stack, knee's Reno in
+/// quinn or one of the stack's own.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub quic: Value,
+    pub stack: String,
+}
+
+impl Default for Pair {
+    fn default() -> Self {
+        Self { quic: json!({}), stack: "reno in quinn".into() }
+    }
+}
+
 impl Network {
     /// One of 1 to 40 Mbit/s, 10 to 150 ms, both by their logarithm, and 0.7 to 3 BDP of buffer.
     pub fn random(rng: &mut Rng, loss: f64) -> Self {
@@ -47,10 +61,10 @@ impl Network {
         12.0 + 0.15 * self.rtt_ms
     }
 
-    /// A flow alone under Reno, in the simulator's endpoints or in quinn without its search for the MTU.
-    pub fn run(&self, in_quinn: bool, bytes: Option<u64>, seconds: f64, seed: u64, quic: &Value) -> Figures {
+    /// A flow alone under Reno, in the simulator's endpoints or in the stack without its search for the MTU.
+    pub fn run(&self, in_stack: bool, bytes: Option<u64>, seconds: f64, seed: u64, pair: &Pair) -> Figures {
         let end = (seconds * 1e9) as u64;
-        let quic = if in_quinn { json!({"initial_mtu": 1452}) } else { quic.clone() };
+        let quic = if in_stack { json!({"initial_mtu": 1452}) } else { pair.quic.clone() };
         let spec = json!({
             "duration": end, "seed": seed, "warmup": 0, "interval": 100_000_000, "quic": quic,
             "links": [{
@@ -58,7 +72,7 @@ impl Network {
                 "limit": {"bytes": (self.mbit * self.buffer_ms * 125.0) as u64}, "overhead": 14, "loss": self.loss
             }],
             "flows": [{
-                "label": "flow", "cc": if in_quinn { "reno in quinn" } else { "reno" }, "transport": "quic",
+                "label": "flow", "cc": if in_stack { &pair.stack } else { "reno" }, "transport": "quic",
                 "rtt": (self.rtt_ms * MS) as u64, "start": 0, "stop": end, "bytes": bytes, "path": [0]
             }]
         });
@@ -95,8 +109,8 @@ pub fn apart(ratios: [(&'static str, f64); 2], most: f64) -> Option<Apart> {
 
 /// What differs by more than 1 % of the goodput or the RTT, or a fifth or three of the losses, of an endless flow of
 /// which nothing is lost by chance.
-pub fn without_loss(network: &Network, quic: &Value) -> Option<Apart> {
-    let [own, quinn] = [false, true].map(|in_quinn| network.run(in_quinn, None, network.seconds(), 1, quic));
+pub fn without_loss(network: &Network, pair: &Pair) -> Option<Apart> {
+    let [own, quinn] = [false, true].map(|in_stack| network.run(in_stack, None, network.seconds(), 1, pair));
     let ratios = [("goodput", own.goodput_mbps / quinn.goodput_mbps), ("RTT", own.rtt_ms / quinn.rtt_ms)];
     let losses = [own.lost as f64, quinn.lost as f64];
     if (losses[0] - losses[1]).abs() > (0.2 * losses[1]).max(3.0) {
@@ -106,9 +120,9 @@ pub fn without_loss(network: &Network, quic: &Value) -> Option<Apart> {
 }
 
 /// A completion time of `bytes` that differs by more than 3 %.
-pub fn transfer(network: &Network, bytes: u64, quic: &Value) -> Option<Apart> {
+pub fn transfer(network: &Network, bytes: u64, pair: &Pair) -> Option<Apart> {
     let seconds = 20.0 + 12.0 * bytes as f64 / network.mbit / 1e6;
-    let [own, quinn] = [false, true].map(|in_quinn| network.run(in_quinn, Some(bytes), seconds, 1, quic).completion_s);
+    let [own, quinn] = [false, true].map(|in_stack| network.run(in_stack, Some(bytes), seconds, 1, pair).completion_s);
     apart([("completion", own / quinn), ("", 1.0)], 0.03)
 }
 
@@ -121,7 +135,7 @@ fn reno_does_what_it_does_in_quinn() {
     let mut rng = Rng::stream(3, "beside");
     let networks: Vec<_> = (0..40).map(|_| Network::random(&mut rng, 0.0)).collect();
     let apart: Vec<_> =
-        networks.iter().filter_map(|network| Some((network, without_loss(network, &json!({}))?))).collect();
+        networks.iter().filter_map(|network| Some((network, without_loss(network, &Pair::default())?))).collect();
     assert!(apart.len() <= 4, "{apart:?}");
 }
 
@@ -131,7 +145,7 @@ fn short_and_long_transfers_take_as_long_as_in_quinn() {
     let mut rng = Rng::stream(3, "beside");
     for network in (0..12).map(|_| Network::random(&mut rng, 0.0)) {
         for bytes in [1, 10_000_000] {
-            let apart = transfer(&network, bytes, &json!({}));
+            let apart = transfer(&network, bytes, &Pair::default());
             assert!(apart.is_none(), "{network:?}, {bytes} B: {apart:?}");
         }
     }

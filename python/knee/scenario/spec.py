@@ -231,7 +231,7 @@ _OF_OWN = (
 )
 
 
-def _check_endpoints(scenario: Scenario) -> None:
+def _check_endpoints(scenario: Scenario, *, on_host: bool | None = None) -> None:
     """Refuses settings of [tcp] and [quic] that no flow has, or that mean one transport where both are limited."""
     quic = [flow for flow in scenario.flows if flow.transport == "quic"]
     if scenario.tcp != type(scenario.tcp)() and len(quic) == len(scenario.flows):
@@ -254,7 +254,7 @@ def _check_endpoints(scenario: Scenario) -> None:
             raise Refused("all QUIC flows send datagrams, which have none", "leave it out", key=f"quic.{key}")
         if key in _OF_DATAGRAMS and kinds == {False}:
             raise Refused("no QUIC flow sends datagrams", "leave it out", key=f"quic.{key}")
-    own = [has_own_endpoints(scenario, flow) for flow in quic]
+    own = [has_own_endpoints(scenario, flow, on_host=on_host) for flow in quic]
     if quic and all(own) and "initial_mtu" in given:
         found = "no flow has a QUIC stack's endpoints, and packets of the simulator's have max_mtu from the start"
         raise Refused(found, "leave it out", key="quic.initial_mtu")
@@ -266,7 +266,7 @@ def _check_endpoints(scenario: Scenario) -> None:
         _check_own_endpoints(scenario)
     _check_streams(scenario)
     for i, flow in enumerate(scenario.flows):
-        stacks = flow.transport == "quic" and not has_own_endpoints(scenario, flow)
+        stacks = flow.transport == "quic" and not has_own_endpoints(scenario, flow, on_host=on_host)
         if stacks and scenario.quic.max_ack_delay > max(_ALWAYS_ASKED, flow.rtt):
             found = f"{format_time(scenario.quic.max_ack_delay)} is longer than the RTT of flows[{i}]"
             accepted = (
@@ -294,10 +294,21 @@ def _check_streams(scenario: Scenario) -> None:
         )
 
 
-def has_own_endpoints(scenario: Scenario, flow: Flow) -> bool:
-    """Whether a flow over QUIC has the simulator's endpoints, and not those of a QUIC stack."""
-    is_simulated = flow.transport == "quic" and scenario.run.ground != "host"
-    return is_simulated and flow.cc not in registry.quic_controllers()
+def has_own_endpoints(scenario: Scenario, flow: Flow, *, on_host: bool | None = None) -> bool:
+    """Whether a flow over QUIC has the simulator's endpoints, and not those of a QUIC stack.
+
+    ``on_host`` says whether it runs on the running kernel; by default the scenario does.
+    """
+    on_host = scenario.run.ground == "host" if on_host is None else on_host
+    return flow.transport == "quic" and not on_host and flow.cc not in registry.quic_controllers()
+
+
+def check_on_host(scenario: Scenario) -> None:
+    """Refuses what QUIC's endpoints on the running kernel do not have, wherever the scenario says that it runs."""
+    _check_endpoints(scenario, on_host=True)
+    for i, flow in enumerate(scenario.flows):
+        if flow.transport == "quic":
+            _check_quic(scenario, flow, f"flows[{i}]", on_host=True)
 
 
 def _check_own_endpoints(scenario: Scenario) -> None:
@@ -320,9 +331,9 @@ def _check_own_endpoints(scenario: Scenario) -> None:
             raise Refused(found, f"expected at least {format_bytes(quic.max_mtu)}, or no such key", key=f"quic.{key}")
 
 
-def _check_quic(scenario: Scenario, flow: Flow, key: str) -> None:
+def _check_quic(scenario: Scenario, flow: Flow, key: str, *, on_host: bool | None = None) -> None:
     """Refuses what means nothing to a QUIC flow."""
-    own = has_own_endpoints(scenario, flow)
+    own = has_own_endpoints(scenario, flow, on_host=on_host)
     entry = registry.flow_controls()[flow.cc]
     classic = entry.needs["ecn"] == "classic"
     if not classic and not own:

@@ -12,7 +12,7 @@ from knee.kernel.bpf import build
 from knee.own import Named, kernel_name, policy_of
 from knee.scenario.model import Flow, Scenario, Tcp
 from knee.scenario.registry import HONEST, congestion_controls
-from knee.scenario.spec import spec
+from knee.scenario.spec import check_on_host, spec
 from knee.system.missing import AS_ROOT
 
 #: The algorithms of this kernel, including those loaded as BPF.
@@ -49,6 +49,7 @@ def check(scenario: Scenario, where: str | None = None) -> None:
     """
     spec(scenario, where)
     try:
+        check_on_host(scenario)
         if scenario.interval < LEAST_INTERVAL:
             raise Refused("sockets cannot be sampled that often", 'expected "1 ms" or more', key="interval")
         if scenario.flows and sum(flow.count for flow in scenario.flows) > MAX_FLOWS:
