@@ -10,6 +10,7 @@ import pytest
 
 import knee
 from knee.errors import ScenarioError
+from knee.grounds.host import refuse
 from knee.scenario import from_dict, registry
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
@@ -273,3 +274,19 @@ def test_datagrams_fit_the_packets_of_a_preset() -> None:
     with pytest.raises(ScenarioError, match=r"traffic\.packet_size"):
         knee.run(_told(flow, quic={"preset": "chromium"}))
     assert knee.run(_told(flow, quic={"preset": "quinn"})).summary["flows"][0]["goodput_mbps"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("flow", "quic", "said"),
+    [
+        ({"cc": "dctcp"}, {}, r"flows\[0\]\.cc: dctcp counts CE marks"),
+        ({}, {"certificate": "3 kB"}, r"quic\.certificate: all QUIC flows have the endpoints of a QUIC stack"),
+        ({}, {"preset": "quiche"}, r"quic\.preset: "),
+        ({}, {"max_ack_delay": "100 ms"}, r"quic\.max_ack_delay: 100 ms is longer than the RTT"),
+    ],
+)
+def test_the_running_kernel_refuses_what_quinn_lacks(flow: dict[str, str], quic: dict[str, str], said: str) -> None:
+    """Whether the scenario names that ground, or whoever runs it."""
+    for told in (_told(flow, quic=quic), _told(flow, quic=quic, run={"ground": "host"})):
+        with pytest.raises(ScenarioError, match=said):
+            refuse.check(from_dict(told))
