@@ -13,7 +13,7 @@
 //!
 //! Not modelled here: a client hello of several datagrams, version negotiation, and keys.
 
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use knee_core::Time;
 use knee_core::convert::{low_u16, saturating_u16, saturating_u32};
 use knee_tcp::timer::Timer;
@@ -33,7 +33,8 @@ const ACK: u16 = 5;
 /// Bytes of TLS's messages (RFC 8446, 4): the server's hello; its encrypted extensions with transport parameters, the
 /// rest of its certificate message, its signature by ECDSA and its Finished; the client's Finished.
 const SERVER_HELLO: u16 = 90;
-const REST_OF_FLIGHT: u32 = 100 + 12 + 80 + 36;
+const EXTENSIONS: u32 = 100;
+const REST_OF_FLIGHT: u32 = EXTENSIONS + 12 + 80 + FINISHED as u32;
 const FINISHED: u16 = 36;
 /// Bytes of the flight in the server's first datagram, behind its Initial packet with a token length, and in others.
 const IN_FIRST: u16 = FULL - (LONG + 1 + ACK + CRYPTO + SERVER_HELLO) - (LONG + CRYPTO);
@@ -256,10 +257,17 @@ pub struct Server {
     pub timer: Timer,
 }
 
+/// Bytes of the flight behind the server's hello. With 0-RTT the session is resumed, and the flight has neither
+/// certificates nor a signature (RFC 8446, 2.2).
+const fn rest_of_flight(config: &Config) -> u32 {
+    let Settings { certificate, zero_rtt, .. } = config.settings;
+    if zero_rtt { EXTENSIONS + FINISHED as u32 } else { certificate + REST_OF_FLIGHT }
+}
+
 impl Server {
     /// How many datagrams the flight has.
     fn count(config: &Config) -> u16 {
-        let rest = (config.settings.certificate + REST_OF_FLIGHT).saturating_sub(u32::from(IN_FIRST));
+        let rest = rest_of_flight(config).saturating_sub(u32::from(IN_FIRST));
         1 + low_u16(u64::from(rest.div_ceil(u32::from(IN_OTHERS))))
     }
 
@@ -268,7 +276,7 @@ impl Server {
         let of = Self::count(config);
         let size = if place > 0 && place + 1 == of {
             let before = u32::from(IN_FIRST) + u32::from(of - 2) * u32::from(IN_OTHERS);
-            LONG + CRYPTO + saturating_u16(u64::from(config.settings.certificate + REST_OF_FLIGHT - before))
+            LONG + CRYPTO + saturating_u16(u64::from(rest_of_flight(config) - before))
         } else {
             //= RFC 9000, 14.1
             //# Similarly, a server MUST expand the payload of all UDP datagrams carrying ack-eliciting Initial packets

@@ -424,7 +424,7 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
     });
     let connection = fields.take("connection", |value| word(value, &CONNECTIONS));
     let tls = fields.take("tls", |value| word(value, &["1.3", "1.2", "none"])).unwrap_or("1.3");
-    let about = "the size of the server's certificates, such as \"3 kB\"";
+    let about = "the size of the server's certificates, up to \"36 kB\"";
     let certificate = fields.take("certificate", |value| bytes(value, 0, 36_000, about)).unwrap_or(USUAL_CERTIFICATE);
     let service = fields.take("service", |value| span(value, true)).unwrap_or(0);
     let think = fields.take("think", think);

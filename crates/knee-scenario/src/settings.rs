@@ -53,7 +53,7 @@ settings! {
 settings! {
     of_quic, given_of_quic, QuicSpec;
     preset = |value| word(value, &preset::ALL.map(|preset| preset.name)).map(named);
-    certificate = |value| bytes(value, 0, 36_000, "the size of the server's certificates, such as \"3 kB\"");
+    certificate = |value| bytes(value, 0, 36_000, "the size of the server's certificates, up to \"36 kB\"");
     zero_rtt = switch;
     retry = switch;
     idle_timeout = |value| idle_timeout(value).map(Some);
@@ -98,6 +98,9 @@ pub(crate) fn quic(given: Option<&Node>) -> Result<QuicSpec, Vec<Refused>> {
         // RFC 9000, 17.2.3.
         let found = "with retry = true the server discards the data of each first flight";
         return Err(vec![refused(found, "expected one of the two, or none").under("zero_rtt")]);
+    }
+    if spec.gso > 1 && whole.pacing == Some(false) {
+        return Err(vec![refused("packets are not paced", "expected pacing = true, or no such key").under("gso")]);
     }
     // What a preset has is left to it: its rules say more than one value.
     Ok(if spec.preset.is_some() { spec } else { whole })
@@ -162,7 +165,11 @@ fn time(value: &Value, least: u64, most: u64, about: &str) -> Read<u64> {
 fn idle_timeout(value: &Value) -> Read<u64> {
     let time = TIME.parse(value, false)?;
     let is_accepted = (1_000_000..=1_000_000_000_000_000).contains(&time);
-    if is_accepted { Ok(time) } else { Err(out_of_range(value, "a time such as \"30 s\"; default: none")) }
+    if is_accepted {
+        Ok(time)
+    } else {
+        Err(out_of_range(value, "a time from \"1 ms\" on, such as \"30 s\"; default: none"))
+    }
 }
 
 /// A size from `least` to `most`, bytes.

@@ -5,8 +5,8 @@
 //! $ cargo run --release -p knee-sim --features stacks --example quic_beside -- '{}' noq:reno
 //! ```
 //!
-//! The arguments are a table `quic` of a specification, and a controller of a stack, by default knee's Reno in quinn. Those
-//! networks that do not agree are printed.
+//! The arguments are a table `quic` of a specification, and a controller of a stack, by default knee's Reno in quinn.
+//! Those networks that do not agree are printed.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a fault of the program")]
 

@@ -33,8 +33,7 @@ pub struct Figures {
     pub completion_s: f64,
 }
 
-/// The two that are compared: the settings of the simulator's endpoints, and the controller of the stack, knee's Reno in
-/// quinn or one of the stack's own.
+/// The two that are compared: settings of the simulator's endpoints, and the controller of a stack.
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub quic: Value,

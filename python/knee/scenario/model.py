@@ -353,11 +353,11 @@ class Quic(Table):
     preset: Literal["quinn", "quiche", "neqo", "picoquic", "msquic", "ngtcp2", "chromium"] | None = Field(
         None, description='the stack whose defaults hold, such as "quinn"; default: RFC 9002\'s'
     )
-    certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, such as "3 kB"')
+    certificate: Bytes = Field(400, le=36_000, description='the size of the server\'s certificates, up to "36 kB"')
     zero_rtt: bool = Field(False, description="whether a client sends data behind its hello: true or false")
     retry: bool = Field(False, description="whether a server asks for a token first: true or false")
     idle_timeout: SomeTime | None = Field(
-        None, ge=1_000_000, le=1_000_000 * 10**9, description='a time such as "30 s"; default: none'
+        None, ge=1_000_000, le=1_000_000 * 10**9, description='a time from "1 ms" on, such as "30 s"; default: none'
     )
     initial_window: int = Field(10, ge=2, le=1000, description="a number of packets, 2 to 1000")
     initial_rtt: SomeTime = Field(
@@ -414,6 +414,8 @@ class Quic(Table):
             # RFC 9000, 17.2.3.
             found = "with retry = true the server discards the data of each first flight"
             raise Refused(found, "expected one of the two, or none", key="zero_rtt")
+        if self.gso > 1 and not self.pacing:
+            raise Refused("packets are not paced", "expected pacing = true, or no such key", key="gso")
         return self
 
 

@@ -334,7 +334,7 @@ class Requests(_Arriving):
     connection: Connection = Field("new", description='"new" or "persistent"')
     tls: Literal["1.3", "1.2", "none"] = Field("1.3", description='"1.3", "1.2" or "none"')
     certificate: Bytes = Field(
-        USUAL_CERTIFICATE, le=36_000, description='the size of the server\'s certificates, such as "3 kB"'
+        USUAL_CERTIFICATE, le=36_000, description='the size of the server\'s certificates, up to "36 kB"'
     )
     service: Span = Field(0, description='how long the server takes for an answer, such as "10 ms"')
     think: Think | None = Field(
