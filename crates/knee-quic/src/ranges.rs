@@ -102,7 +102,7 @@ impl Ranges {
             return;
         }
         let (head, tail) = ((self.0[start].0, from), (to, self.0[end - 1].1));
-        // What is left of them takes the place of the first ones.
+        // The remaining ones take the place of the first.
         let mut kept = start;
         for rest in [head, tail].into_iter().filter(|rest| rest.0 < rest.1) {
             if kept < end {

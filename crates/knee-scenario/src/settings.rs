@@ -102,7 +102,7 @@ pub(crate) fn quic(given: Option<&Node>) -> Result<QuicSpec, Vec<Refused>> {
     if spec.gso > 1 && whole.pacing == Some(false) {
         return Err(vec![refused("packets are not paced", "expected pacing = true, or no such key").under("gso")]);
     }
-    // What a preset has is left to it: its rules say more than one value.
+    // A preset keeps its own rules, which say more than one value.
     Ok(if spec.preset.is_some() { spec } else { whole })
 }
 

@@ -194,7 +194,7 @@ fn flows_over_quic_have_the_settings_of_their_table() {
     let read = over_quic("max_streams = 20\nmax_ack_delay = \"5 ms\"\npacing = false", keys);
     let QuicSpec { max_streams, max_ack_delay, pacing, certificate, .. } = read.quic;
     assert_eq!((max_streams, max_ack_delay, pacing, certificate), (20, Some(5_000_000), Some(false), 400));
-    // What is not given is RFC 9002's, or the preset's.
+    // A key that is absent has the value of RFC 9002 or of the preset.
     assert_eq!((read.quic.initial_window, read.quic.max_mtu), (Some(10), Some(1452)));
     let preset = over_quic("preset = \"quinn\"", "").quic;
     assert_eq!((preset.preset, preset.initial_window), (Some(QuicPreset::Quinn), None));

@@ -118,7 +118,7 @@ pub(in crate::simulation) fn config(spec: &QuicSpec) -> Result<Config, SpecError
     if spec.preset.is_none() || spec.max_mtu.is_some() {
         settings.datagram = spec.max_mtu.unwrap_or(QuicSpec::USUAL_MTU).into();
     }
-    // A key that is given stands for all of the preset's rules about it.
+    // A key that is given replaces all of the preset's rules about it.
     if spec.initial_window.is_some() {
         (settings.initial_window, settings.initial_bytes) = (told.initial_window, NO_LIMIT);
     }
