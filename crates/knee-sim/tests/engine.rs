@@ -3,8 +3,9 @@
 
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec, with_quic};
+use crate::runs::{bits, run, simulation};
 use knee_core::{ConnectionId, Packet, Time};
-use knee_sim::{Output, Rows, Simulation, Spec, Tap};
+use knee_sim::{Output, Simulation, Tap};
 use knee_tcp::sender::AckInfo;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -12,27 +13,6 @@ use serde_json::{Value, json};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
-
-fn simulation(spec: &Value) -> Simulation {
-    let spec: Spec = serde_json::from_value(spec.clone()).unwrap();
-    Simulation::new(&spec).unwrap()
-}
-
-/// Runs a simulation, whose figures obey the laws.
-fn run(spec: &Value) -> (Output, Rows) {
-    let (output, rows) = simulation(spec).run().unwrap();
-    laws::check(spec, &output, &rows).unwrap();
-    (output, rows)
-}
-
-/// All that a run gives.
-fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
-    let mut bytes = bytemuck::cast_slice(&rows.samples).to_vec();
-    bytes.extend_from_slice(bytemuck::cast_slice(&rows.links));
-    bytes.extend_from_slice(bytemuck::cast_slice(&rows.events));
-    bytes.extend_from_slice(bytemuck::cast_slice(&rows.completions));
-    (serde_json::to_string(&output).unwrap(), bytes)
-}
 
 /// Steps one event at a time and checks the books after each.
 fn audited(spec: &Value) -> Output {

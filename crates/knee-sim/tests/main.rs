@@ -23,6 +23,7 @@ mod quic;
 #[cfg(feature = "quic")]
 mod quic_traffic;
 mod receivers;
+mod runs;
 mod sender_log;
 #[cfg(feature = "quic")]
 mod steered;

@@ -2,11 +2,12 @@
 
 use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
+use crate::runs::completed;
 use knee_core::Rate;
 use knee_sim::sender_log::open_logs;
 use knee_sim::{Output, Rows, Simulation, Spec};
+use knee_traffic::What;
 use knee_traffic::random::any_application;
-use knee_traffic::{Completion, What};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -42,12 +43,8 @@ fn run(spec: &Value) -> (Output, Rows) {
     simulation.run().unwrap()
 }
 
-fn of(rows: &Rows, what: What) -> Vec<Completion> {
-    rows.completions.iter().filter(|c| c.what == what as u32).copied().collect()
-}
-
 fn mean(rows: &Rows, what: What) -> f64 {
-    let times: Vec<f64> = of(rows, what).iter().map(|c| c.t_s - c.started_s).collect();
+    let times: Vec<f64> = completed(rows, what).iter().map(|c| c.t_s - c.started_s).collect();
     times.iter().sum::<f64>() / times.len() as f64
 }
 
@@ -104,7 +101,7 @@ fn each_kind_does_over_quic_what_it_does_over_tcp() {
                     assert!((after / before - 1.0).abs() < 0.05, "{cc}: {name}: {after}, not {before}");
                     continue;
                 };
-                let counts = [&tcp_rows, &quic_rows].map(|rows| of(rows, what).len());
+                let counts = [&tcp_rows, &quic_rows].map(|rows| completed(rows, what).len());
                 let times = [&tcp_rows, &quic_rows].map(|rows| mean(rows, what) * 1e3);
                 println!("{counts:?} {times:.1?}");
                 let most = 1.05 * times[0] + if what == What::Transfer { 25.0 } else { path.rtt_ms as f64 };

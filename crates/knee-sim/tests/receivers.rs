@@ -2,6 +2,7 @@
 
 use crate::laws;
 use crate::networks::{MS, S, any_chain, any_dumbbell, any_network, flow, link, spec};
+use crate::runs::{run, simulation};
 use knee_cc::{Ack, Congestion, CongestionControl, Control, Entry, Family, Needs};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::{Output, Own, OwnMake, Rows, Simulation, Spec, Tap};
@@ -23,17 +24,6 @@ fn alone(cc: &str, receiver: Value, bytes: Option<u64>) -> Value {
     let mut spec = spec(20 * S, &[link(20_000_000, &json!({"packets": 66}))], &[flow]);
     spec["tcp"] = json!({"tso": false, "receive_window": 200 * 1448});
     spec
-}
-
-fn simulation(spec: &Value) -> Simulation {
-    let spec: Spec = serde_json::from_value(spec.clone()).unwrap();
-    Simulation::new(&spec).unwrap()
-}
-
-fn run(spec: &Value) -> (Output, Rows) {
-    let (output, rows) = simulation(spec).run().unwrap();
-    laws::check(spec, &output, &rows).unwrap();
-    (output, rows)
 }
 
 fn figures(spec: &Value) -> Value {

@@ -1,26 +1,16 @@
 //! Flows, queues and links that are steered from outside, and flows that a policy steers.
 
 use crate::networks::{MS, S, any_network, flow, link, spec};
+use crate::runs::{bits, read};
 use knee_cc::policy::{Features, Length, Lever, Plan, Settings};
 use knee_core::Rng;
+use knee_sim::Simulation;
 use knee_sim::steered::{
     Bounds, Episode, Fleet, FleetError, FlowEpisode, NETWORK_RANGES, NetworkEpisode, Next, Observed, Part,
     QUEUE_RANGES, QueueEpisode, Reward, Task,
 };
-use knee_sim::{Output, Rows, Simulation, Spec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-fn read(spec: &Value) -> Spec {
-    serde_json::from_value(spec.clone()).unwrap()
-}
-
-/// All that a run gives, in text and raw memory.
-fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
-    let tables: [&[u8]; 3] =
-        [bytemuck::cast_slice(&rows.samples), bytemuck::cast_slice(&rows.links), bytemuck::cast_slice(&rows.events)];
-    (serde_json::to_string(&output).unwrap(), tables.concat())
-}
 
 /// The policy with weights drawn from a seed.
 fn plan(settings: &Value, inputs: usize, seed: u64) -> Value {

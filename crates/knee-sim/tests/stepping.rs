@@ -4,34 +4,13 @@
 use crate::networks::{
     MS, S, any_applications, any_chain, any_dumbbell, any_network, any_transfers, flow, link, spec, with_quic,
 };
+use crate::runs::{bits, read, simulation};
 use knee_cc::{Ack, CloneCongestionControl, Congestion, CongestionControl, Control, DynCongestionControl};
 use knee_core::Time;
 use knee_core::convert::index;
-use knee_sim::{Output, Rows, Simulation, Spec};
+use knee_sim::Simulation;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-fn read(spec: &Value) -> Spec {
-    serde_json::from_value(spec.clone()).unwrap()
-}
-
-fn simulation(spec: &Value) -> Simulation {
-    Simulation::new(&read(spec)).unwrap()
-}
-
-/// All that a run gives.
-fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
-    let Rows { samples, links, events, completions, delays, distributions, .. } = &rows;
-    let tables: [&[u8]; 6] = [
-        bytemuck::cast_slice(samples),
-        bytemuck::cast_slice(links),
-        bytemuck::cast_slice(events),
-        bytemuck::cast_slice(completions),
-        bytemuck::cast_slice(delays),
-        bytemuck::cast_slice(distributions),
-    ];
-    (serde_json::to_string(&output).unwrap(), tables.concat())
-}
 
 /// Changes to a simulation at a step, by numbers that mean something for any network.
 #[derive(Clone, Copy, Debug)]

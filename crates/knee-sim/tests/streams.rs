@@ -1,10 +1,10 @@
 //! Several streams on one connection of QUIC: requests that run at once, as HTTP/3 has them.
 
-use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
+use crate::runs::{bits, completed, read, run, simulation};
 use knee_core::{ConnectionId, Packet, Time};
 use knee_sim::sender_log::open_logs;
-use knee_sim::{Output, Rows, Simulation, Spec, Tap};
+use knee_sim::{Simulation, Tap};
 use knee_tcp::sender::AckInfo;
 use knee_traffic::{Completion, What};
 use proptest::prelude::*;
@@ -28,32 +28,6 @@ fn scenario(cc: &str, traffic: &Value) -> Value {
     spec
 }
 
-fn read(spec: &Value) -> Spec {
-    serde_json::from_value(spec.clone()).unwrap()
-}
-
-fn simulation(spec: &Value) -> Simulation {
-    Simulation::new(&read(spec)).unwrap()
-}
-
-fn run(spec: &Value) -> (Output, Rows) {
-    let (output, rows) = simulation(spec).run().unwrap();
-    laws::check(spec, &output, &rows).unwrap();
-    (output, rows)
-}
-
-fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
-    let mut bytes = bytemuck::cast_slice(&rows.samples).to_vec();
-    bytes.extend_from_slice(bytemuck::cast_slice(&rows.links));
-    bytes.extend_from_slice(bytemuck::cast_slice(&rows.events));
-    bytes.extend_from_slice(bytemuck::cast_slice(&rows.completions));
-    (serde_json::to_string(&output).unwrap(), bytes)
-}
-
-fn of(rows: &Rows, what: What) -> Vec<Completion> {
-    rows.completions.iter().filter(|c| c.what == what as u32).copied().collect()
-}
-
 fn millis(completion: &Completion) -> f64 {
     (completion.t_s - completion.started_s) * 1e3
 }
@@ -63,7 +37,7 @@ fn millis(completion: &Completion) -> f64 {
 #[test]
 fn a_page_of_71_streams_takes_1_290_ms() {
     for cc in ["cubic", "reno"] {
-        let time = |streams| millis(&of(&run(&scenario(cc, &page(streams))).1, What::Page)[0]);
+        let time = |streams| millis(&completed(&run(&scenario(cc, &page(streams))).1, What::Page)[0]);
         let (one, all) = (time(1), time(71));
         println!("{cc}: {one:.1} ms on one stream, {all:.1} ms on 71");
         assert!((all / 1290.0 - 1.0).abs() < 0.03, "{cc}: {all} ms");
@@ -79,7 +53,7 @@ fn answers_come_by_their_priorities() {
     let times = |priority: Value| {
         let mut page = page(71);
         page["priority"] = priority;
-        of(&run(&scenario("bbr", &page)).1, What::Request)
+        completed(&run(&scenario("bbr", &page)).1, What::Request)
     };
     let came = |requests: &[Completion]| -> Vec<f64> { requests.iter().map(millis).collect() };
     let shared = came(&times(json!([{"urgency": 3, "incremental": true}])));
@@ -91,7 +65,7 @@ fn answers_come_by_their_priorities() {
     // Every second object is of urgency 0, and has 36 of the 71 parts.
     let mut odd = page(71);
     odd["priority"] = json!([{"urgency": 0, "incremental": true}, {"urgency": 7, "incremental": true}]);
-    let urgent = came(&of(&run(&scenario("bbr", &odd)).1, What::Request));
+    let urgent = came(&completed(&run(&scenario("bbr", &odd)).1, What::Request));
     assert!(urgent[35] < 0.56 * urgent[70] && urgent[36] > 0.95 * urgent[70], "{urgent:?}");
 }
 
@@ -101,7 +75,7 @@ fn an_answer_waits_for_no_other() {
     let mut traffic = page(2);
     (traffic["objects"], traffic["size"]) = (json!({"fixed": 8}), json!({"fixed": 1_000}));
     traffic["service"] = json!(50 * MS);
-    let requests = of(&run(&scenario("reno", &traffic)).1, What::Request);
+    let requests = completed(&run(&scenario("reno", &traffic)).1, What::Request);
     // Two at once: a round trip and 50 ms for two answers.
     let span = requests[7].t_s - requests[0].started_s;
     assert!((0.36..0.38).contains(&span), "{span}");
@@ -201,7 +175,7 @@ proptest! {
         spec in any_pages(), stretches in prop::collection::vec(1u64..900, 1..4)
     ) {
         let whole = run(&spec);
-        prop_assert!(of(&whole.1, What::Request).len() > 1 || spec["links"][0]["capacity"]["rate"] == json!(1_000_000));
+        prop_assert!(completed(&whole.1, What::Request).len() > 1 || spec["links"][0]["capacity"]["rate"] == json!(1_000_000));
         let whole = bits(whole);
         let mut watched = simulation(&spec);
         watched.tap(Box::new(Onlooker));
