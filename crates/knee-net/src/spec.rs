@@ -113,7 +113,7 @@ pub struct QuicSpec {
     pub packet_threshold: Option<u32>,
     /// With knee's endpoints: whether packets are paced where the algorithm does not ask for it.
     pub pacing: Option<bool>,
-    /// With the simulator's endpoints: packets that leave together where they are paced.
+    /// With knee's endpoints: packets that leave together where they are paced.
     pub gso: u32,
     /// Bytes of data that a connection's receiver takes ahead of what is read (RFC 9000, 4.1). `None` for no limit.
     pub receive_window: Option<u64>,
