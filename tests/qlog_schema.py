@@ -56,8 +56,13 @@ class QlogFileSeq(_Model):
 class PacketHeader(_Model):
     """events, A.7. Fields that only packets with long headers have are not written."""
 
-    packet_type: Literal["initial", "handshake", "0RTT", "1RTT"]
-    packet_number: UInt64
+    packet_type: Literal["initial", "handshake", "0RTT", "1RTT", "retry"]
+    packet_number: UInt64 | None = None
+
+    @model_validator(mode="after")
+    def _numbered_unless_retry(self) -> PacketHeader:
+        assert (self.packet_number is None) == (self.packet_type == "retry")
+        return self
 
 
 class RawInfo(_Model):

@@ -56,6 +56,28 @@ def test_a_file_says_whose_it_is(logged: tuple[Any, Any, Any]) -> None:
     assert header.trace.vantage_point.type == "client"
 
 
+def _types(events: list[dict[str, Any]], name: str) -> Counter[str]:
+    return Counter(event["data"]["header"]["packet_type"] for event in events if event["name"] == name)
+
+
+@pytest.mark.parametrize("quic", [{}, {"zero_rtt": True}, {"retry": True}], ids=["usual", "zero_rtt", "retry"])
+@pytest.mark.parametrize("pulls", [False, True], ids=["upload", "download"])
+def test_the_handshake_is_in_the_log(tmp_path: Path, quic: dict[str, Any], pulls: bool) -> None:
+    """The client's Initial and Finished (RFC 9000, 7), and the server's flight and HANDSHAKE_DONE, by 400 bytes of
+    certificates a datagram each."""
+    page = {"kind": "requests", "objects": 1, "size": "40 kB", "number": 1, "connections": 1}
+    _run(tmp_path / "r", _told({"transport": "quic"} | ({"traffic": page} if pulls else {})) | {"quic": quic})
+    header, events = read(tmp_path / "r" / "qlog" / "flow-1.sqlog")
+    assert header.trace.vantage_point.type == ("server" if pulls else "client")
+    sent, came = _types(events, "transport:packet_sent"), _types(events, "transport:packet_received")
+    client, server = (came, sent) if pulls else (sent, came)
+    again = int("retry" in quic)
+    assert (client["initial"], client["handshake"]) == (1 + again, 1)
+    assert (server["initial"], server["handshake"], server["retry"]) == (1, 1, again)
+    # What leaves before the flight has come: ten packets, the initial window. Requests are not logged.
+    assert client["0RTT"] == (10 if "zero_rtt" in quic and not pulls else 0)
+
+
 def test_events_and_figures_agree(logged: tuple[Any, Any, Any]) -> None:
     result, _, events = logged
     (flow,) = result.summary["flows"]

@@ -132,10 +132,14 @@ _OUTAGE = [{"at": "2 s", "link": "link", "loss": 1.0}, {"at": "8 s", "link": "li
     ],
 )
 def test_a_page_after_the_idle_timeout_takes_a_new_connection(quic: dict[str, Any], longest: float) -> None:
-    pages = _run(quic, {"traffic": _PAGES})["pages"]
-    assert pages["completed"] == 5
+    flow = _run(quic, {"traffic": _PAGES})
+    assert flow["pages"]["completed"] == 5
     # The first page opens the connection.
-    assert pages["time_p50_ms"] == pytest.approx(longest, abs=1)
+    assert flow["pages"]["time_p50_ms"] == pytest.approx(longest, abs=1)
+    # Each connection has a handshake of a round trip, with 0-RTT too, though the request does not wait for it.
+    is_closed = quic.get("idle_timeout") in ("1 ms", "3.7 s")
+    assert flow["handshakes"]["completed"] == (5 if is_closed else 1)
+    assert flow["handshakes"]["time_max_ms"] == pytest.approx(100, abs=1)
 
 
 def test_an_idle_timeout_lasts_three_probe_timeouts() -> None:
@@ -158,6 +162,29 @@ def test_a_transfer_that_times_out_does_not_end() -> None:
         assert (flow["completion_s"] is not None) == ends
     usual = _run({}, {"bytes": "10 MB"}, link=link, changes=_OUTAGE)
     assert flow["completion_s"] == usual["completion_s"]
+
+
+def test_an_idle_timeout_is_told_if_it_cuts_something_off() -> None:
+    """What waits at 2 s, 1 MB, takes 0.8 s to arrive, so the last ACK comes at 2.9 s; with an RTT of 0.9 s three probe
+    timeouts are 2.8 s. A transfer that is complete is closed too, and nobody misses it."""
+    link = _LINK | {"rate": "10 Mbit/s"}
+    flows = [_FLOW | {"label": "cut"}, _FLOW | {"label": "complete", "bytes": "10 kB"}]
+    told = {"duration": "20 s", "link": link, "flows": flows, "quic": {"idle_timeout": "1 s"}, "changes": _OUTAGE}
+    result = knee.run(told)
+    assert [remark for remark in result.summary["remarks"] if "idle timeout" in remark] == [
+        'The idle timeout closed connections for good: that of "cut" at 5.7 s.'
+    ]
+    closed = result.events.filter(result.events["event"] == "idle_timeout").sort("flow", "t_s")
+    assert [round(at, 1) for at in closed["t_s"]] == [5.7, 1.2]
+
+
+def test_a_call_whose_connection_was_closed_loses_the_rest() -> None:
+    """A datagram each 20 ms from 150 ms on: those that leave after 2 s do not come, and the call is not worth much."""
+    call = {"traffic": {"kind": "udp", "preset": "voip-g711"}}
+    datagrams = _run({"idle_timeout": "1 s"}, call, changes=_OUTAGE)["datagrams"]
+    assert datagrams["sent"] == datagrams["received"] + datagrams["lost"]
+    assert datagrams["received"] == pytest.approx((2 - 0.15) / 0.02, abs=4)
+    assert datagrams["mos"] < 2
 
 
 @pytest.mark.parametrize("kind", ["requests", "transfers", "bursts", "video"])

@@ -58,6 +58,8 @@ pub struct About<'a> {
     pub description: &'a str,
     /// `QUIC` or `TCP`.
     pub protocol: &'a str,
+    /// True if the sender's end is the one that others connect to.
+    pub is_server: bool,
 }
 
 impl fmt::Debug for Log {
@@ -95,7 +97,7 @@ impl Log {
             "title": about.title,
             "description": about.description,
             "trace": {
-                "vantage_point": {"name": "sender", "type": "client"},
+                "vantage_point": {"name": "sender", "type": if about.is_server { "server" } else { "client" }},
                 "common_fields":
                     {"protocol_type": [about.protocol], "time_format": "relative", "reference_time": 0.0},
             },
@@ -227,7 +229,7 @@ mod tests {
 
     fn log() -> (Log, Sink) {
         let sink = Sink::default();
-        (Log::new(sink.clone(), About { title: "a", description: "b", protocol: "QUIC" }), sink)
+        (Log::new(sink.clone(), About { title: "a", description: "b", protocol: "QUIC", is_server: false }), sink)
     }
 
     #[test]
@@ -294,7 +296,7 @@ mod tests {
                 Ok(())
             }
         }
-        let log = Log::new(Full, About { title: "", description: "", protocol: "TCP" });
+        let log = Log::new(Full, About { title: "", description: "", protocol: "TCP", is_server: false });
         (0..2000).for_each(|ms| log.state(Time::from_millis(ms), &ms.to_string()));
         assert_eq!(log.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }

@@ -37,7 +37,7 @@ pub fn open_logs<File: Write + Send + 'static>(
             Transport::Quic => "QUIC",
         };
         let description = format!("{} over {protocol}, ground {ground}", flow.cc);
-        let about = About { title: &flow.label, description: &description, protocol };
+        let about = About { title: &flow.label, description: &description, protocol, is_server: flow.pulls() };
         let file = wanted(flow).then(|| open(&format!("flow-{}.sqlog", i + 1))).transpose()?;
         Ok(file.map(|file| Log::new(file, about)))
     };
@@ -205,7 +205,11 @@ impl FlowLog {
 
 /// The header of the packet, or transmission, of this number.
 pub(crate) fn header(number: u64) -> PacketHeader {
-    PacketHeader { packet_type: PacketType::OneRtt, packet_number: Some(number), ..PacketHeader::default() }
+    header_of(PacketType::OneRtt, number)
+}
+
+pub(crate) fn header_of(packet_type: PacketType, number: u64) -> PacketHeader {
+    PacketHeader { packet_type, packet_number: Some(number), ..PacketHeader::default() }
 }
 
 /// Bytes of an IP packet.

@@ -13,7 +13,7 @@ pub enum What {
     Request = 1,
     /// A page with all its objects, handshakes included.
     Page = 2,
-    /// A TCP handshake, as the one who opens sees it.
+    /// A handshake of TCP or QUIC, as the one who opens sees it.
     Connect = 3,
     /// A TLS handshake.
     Tls = 4,

@@ -88,6 +88,9 @@ pub trait Application: Send + CloneApplication {
     fn start(&mut self, net: &mut dyn Net);
     /// A connection is open: the handshake is over.
     fn on_connected(&mut self, conn: Conn, net: &mut dyn Net);
+    /// A handshake is over that it did not wait for, and that began at `since`: requests left with 0-RTT, or the
+    /// connection took the place of one that had timed out.
+    fn on_handshake(&mut self, _since: Time, _net: &mut dyn Net) {}
     /// The exchange of this number is complete: where the connection has one stream, its oldest.
     fn on_complete(&mut self, conn: Conn, exchange: u64, net: &mut dyn Net);
     /// The time it asked for has come.

@@ -108,7 +108,7 @@ class Summary(TypedDict):
     links: list[Link]
     fairness: Fairness
     run: Figures
-    remarks: NotRequired[list[str]]
+    remarks: list[str]
     failed_programs: NotRequired[list[str]]
     probes: NotRequired[list[Figures]]
     latency_under_load: NotRequired[list[Figures]]

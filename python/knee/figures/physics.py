@@ -313,9 +313,6 @@ def _flows(result: Result, paths: Paths, late_s: float) -> Iterator[Breach]:
         base = paths.base_rtt_ms[number]
         yield from _at_least(who, "rtt_min_ms", flow["rtt_min_ms"], base - _TICK_MS)
         for key in ("handshakes", "requests", "pages"):
-            if key == "handshakes" and paths.scenario.quic.zero_rtt:
-                # Data leaves behind the hello.
-                continue
             # Each takes a round trip at least.
             if result.summary["ground"] == "sim" and key in flow and flow[key]["completed"]:
                 yield from _at_least(who, f"{key}.time_p50_ms", flow[key]["time_p50_ms"], base * (1 - _SUM))

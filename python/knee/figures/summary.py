@@ -322,6 +322,5 @@ def measured(
         *(crawling(scenario, {name: np.asarray(samples[name]) for name in CRAWLING_COLUMNS}) if scenario.own else ()),
         *remarks,
     ]
-    if every:
-        summary["remarks"] = every
+    summary["remarks"] = every
     return summary

@@ -160,7 +160,7 @@ class Prepared:
             except _core.WriteError as unwritten:
                 assert out is not None, "only a folder is written to"
                 raise files.unwritable(out, unwritten, f"{unwritten.filename} in {out}") from unwritten
-            if "remarks" in result.summary:
+            if result.summary["remarks"]:
                 result.manifest["remarks"] = result.summary["remarks"]
             if folder is not None:
                 build = result.manifest.get("kernel_build")

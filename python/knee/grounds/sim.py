@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knee import _core
 from knee.errors import KneeError, RunError, ScenarioError, blame, locate
@@ -18,10 +18,13 @@ from knee.grounds.ground import Ground, Measured, Progress, Request
 from knee.own import IN_FILE, LIMIT_S, CongestionControl, Named, Queue, described, policy_of, where
 from knee.scenario import Scenario, from_dict
 from knee.scenario.declared import name_with, with_values
-from knee.scenario.spec import spec
+from knee.scenario.spec import span, spec
 from knee.scenario.traffic import NO_CC
 from knee.system import abilities
 from knee.system.contained import contained
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Name of the file to which sample rows are written during the run.
 _SPOOL = ".samples"
@@ -87,7 +90,7 @@ def measured(scenario: Scenario, raw: Raw, own: Sequence[dict[str, Any]] = (), s
         tables=Tables.of(scenario, raw.tables, raw.link_names),
         about={key: raw.output[key] for key in ("event_by_event", "threads")}
         | {kind: each for kind, each in kinds.items() if each},
-        also={"remarks": remarks(scenario)},
+        also={"remarks": remarks(scenario, raw)},
     )
 
 
@@ -114,16 +117,20 @@ class Raw:
 
     def shared(self) -> Iterator[tuple[str, int, float]]:
         """The link, the flow and the one whose queue it shares, of each collision."""
-        from knee.figures import rows
         from knee.figures.summary import COLLISION
+
+        for row in self.happened(COLLISION):
+            if row["link"] >= 0:
+                yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
+
+    def happened(self, event: str) -> np.ndarray[Any, Any]:
+        """The rows of the events of this name."""
+        from knee.figures import rows
 
         # Only events that happened have a name.
         names = self.output["event_names"]
-        if COLLISION not in names:
-            return
-        happened = rows.from_bytes(self.tables["events"], rows.EVENT)
-        for row in happened[(happened["event"] == names.index(COLLISION)) & (happened["link"] >= 0)]:
-            yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
+        events = rows.from_bytes(self.tables["events"], rows.EVENT)
+        return events[events["event"] == names.index(event)] if event in names else events[:0]
 
 
 def ccs_of(scenario: Scenario) -> list[str]:
@@ -206,11 +213,38 @@ RANDOM = {
 }
 
 
-def remarks(scenario: Scenario) -> list[str]:
-    """Remarks on what the scenario alone does not reproduce: Python classes, and controllers that draw lots."""
+#: The event of a flow over QUIC of which an end has closed its connection after an idle timeout.
+IDLE_TIMEOUT = "idle_timeout"
+#: At most this many connections that were closed are named.
+_MAX_NAMED = 5
+
+
+def remarks(scenario: Scenario, raw: Raw) -> list[str]:
+    """Remarks on connections that were closed, and on what the scenario alone does not reproduce.
+
+    That is Python classes, and controllers that draw lots.
+    """
     random = [RANDOM[name] for name in sorted({flow.cc for flow in scenario.flows} & set(RANDOM))]
     own = [described(name) for name in scenario.own if policy_of(name) is None]
-    return [*_own_remarks(own), *random]
+    return [*_closed(scenario, raw), *_own_remarks(own), *random]
+
+
+def _closed(scenario: Scenario, raw: Raw) -> list[str]:
+    """A sentence on the flows whose connections an idle timeout has closed while they had something to send."""
+    happened = raw.happened(IDLE_TIMEOUT)
+    if not len(happened):
+        return []
+    stops = [span(scenario, flow, k)[1] / 1e9 for flow in scenario.flows for k in range(flow.count)]
+    closed: dict[int, float] = {}
+    for row in happened:
+        flow, at = int(row["flow"]), float(row["t_s"])
+        if at < stops[flow] and raw.output["flows"][flow]["completion_s"] is None:
+            closed.setdefault(flow, at)
+    if not closed:
+        return []
+    named = [f'that of "{scenario.labels[flow]}" at {at:.1f} s' for flow, at in closed.items()][:_MAX_NAMED]
+    more = f", and {len(closed) - _MAX_NAMED} more" if len(closed) > _MAX_NAMED else ""
+    return [f"The idle timeout closed connections for good: {', '.join(named)}{more}."]
 
 
 def _own_remarks(own: Sequence[dict[str, Any]]) -> list[str]:

@@ -56,6 +56,8 @@ pub(super) enum Action {
     WakeAt(Time),
     /// A connection is open.
     Connected(Conn),
+    /// A handshake is over that began then, and that the application did not wait for.
+    ShookHands(Time),
     /// A half of a connection brings a request, whose answer is ready then.
     Prepare(u32, Time),
     /// Answers of a connection may be ready.
@@ -155,6 +157,8 @@ pub(super) struct Half {
     acked_at: u64,
     /// True if it leads away, and its handshake is not over.
     connecting: bool,
+    /// When a handshake began that goes on while the application asks already; `Time::MAX`: there is none.
+    shakes_since: Time,
 }
 
 /// A connection.

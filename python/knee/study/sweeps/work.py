@@ -206,7 +206,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[Summary, 
     # They are frames, which would take several times as long as all else of a short run.
     tables = Tables.of(scenario, raw.tables, raw.link_names) if has_applications(scenario) else None
     summary = measured(
-        scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=sim.remarks(scenario)
+        scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=sim.remarks(scenario, raw)
     )
     if not task.series:
         return summary, []

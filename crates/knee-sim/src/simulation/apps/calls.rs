@@ -116,6 +116,9 @@ impl Apps {
                 }
             }
             Action::Connected(conn) => self.call(flow, around, |application, net| application.on_connected(conn, net)),
+            Action::ShookHands(since) => {
+                self.call(flow, around, |application, net| application.on_handshake(since, net));
+            }
             Action::Complete(conn, number) => {
                 self.call(flow, around, |application, net| application.on_complete(conn, number, net));
             }

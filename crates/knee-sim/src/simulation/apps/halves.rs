@@ -77,6 +77,7 @@ impl Apps {
             arrives_at: u64::MAX,
             acked_at: u64::MAX,
             connecting: away,
+            shakes_since: Time::MAX,
         };
         let k = (i - self.flows) as usize;
         if k < self.halves.len() {
@@ -195,8 +196,17 @@ impl Apps {
         let Some(half) = self.half_mut(i) else { return };
         let Half { flow, conn, connecting, .. } = *half;
         half.connecting &= !progress.connected;
+        let shakes_since = half.shakes_since;
+        if progress.shaken {
+            half.shakes_since = Time::MAX;
+        } else if connecting && progress.connected {
+            half.shakes_since = now;
+        }
         if connecting && progress.connected {
             self.act(flow, Action::Connected(conn));
+        }
+        if progress.shaken && shakes_since < Time::MAX {
+            self.act(flow, Action::ShookHands(shakes_since));
         }
         let Progress { asked: (arrived, acked), answered, .. } = progress;
         let whole = |(end, exchange): &(u64, Exchange)| *end <= if exchange.down > 0 { arrived } else { acked };
@@ -282,7 +292,7 @@ impl Apps {
         let opened = self.connect(flow, conn, around)?;
         if let Some(half) = self.half_mut(opened.0) {
             // The application takes it for the old one.
-            half.connecting = false;
+            (half.connecting, half.shakes_since) = (false, around.now);
         }
         if let Some(half) = self.half_mut(old) {
             half.closed_at = around.now;

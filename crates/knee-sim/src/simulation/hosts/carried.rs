@@ -104,6 +104,9 @@ impl CarriedFlow {
                 self.datagrams.note_missing(number, size);
             }
         }
+        if self.quic.is_closed(End::Sender) {
+            self.datagrams.miss_all();
+        }
     }
 }
 

@@ -35,8 +35,10 @@ pub(in crate::simulation) struct StreamProgress {
 /// The state of the messages of a connection of QUIC.
 #[derive(Clone, Copy)]
 pub(in crate::simulation) struct Progress {
-    /// True if its handshake is over.
+    /// True once the application's data may leave.
     pub(in crate::simulation) connected: bool,
+    /// True once the handshake is over for the end that opened it.
+    pub(in crate::simulation) shaken: bool,
     /// Bytes from the application: without a hole at the other end, and acknowledged.
     pub(in crate::simulation) asked: (u64, u64),
     /// Bytes of answers without a hole at the application.

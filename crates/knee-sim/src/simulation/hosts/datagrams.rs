@@ -191,6 +191,12 @@ impl DatagramFlow {
         }
     }
 
+    /// Counts as lost all that was dropped: nothing will arrive any more.
+    pub(super) fn miss_all(&mut self) {
+        self.lost += self.not_missed.len() as u64;
+        self.not_missed.clear();
+    }
+
     /// A packet of this flow, number `i`, that leaves `now` with a message.
     fn packet(&mut self, i: u32, message: Message, size: u16, flags: u8, now: Time) -> Packet {
         let payload = Payload::Stored(index_u32(self.in_flight.insert(message)));

@@ -271,20 +271,25 @@ impl<E> HostPair<'_, E> {
         timeouts: u32,
         out: &mut impl Outbox,
     ) {
-        let (i, record) = (self.i, &mut *self.record);
+        let record = &mut *self.record;
         let before = States { phase: record.phase, ca: record.ca, timeouts: record.seen_timeouts };
         let after = States { phase: control.phase, ca, timeouts };
         (record.phase, record.ca, record.seen_timeouts) = (after.phase, after.ca, after.timeouts);
         let phases = self.settings.algorithms[record.algorithm as usize].entry.phases;
         let log = self.log();
         for event in after.events_since(before, phases) {
-            // Connections that come and go are too many.
-            if self.half.is_none() {
-                out.changed(StateNote { at: now, flow: i, event, cwnd: control.cwnd });
-            }
+            self.note_event(now, event, control.cwnd, out);
             if let Some(log) = &log {
                 log.state(now, event);
             }
+        }
+    }
+
+    /// Something has happened to the flow, whose window has `cwnd` packets.
+    pub(super) fn note_event(&self, now: Time, event: &'static str, cwnd: u32, out: &mut impl Outbox) {
+        // Connections that come and go are too many.
+        if self.half.is_none() {
+            out.changed(StateNote { at: now, flow: self.i, event, cwnd });
         }
     }
 

@@ -134,6 +134,7 @@ impl QuicFlow {
         let (client, server) = if self.client() == End::Sender { (sender, receiver) } else { (receiver, sender) };
         Some(Progress {
             connected: client.connected(),
+            shaken: client.connected(),
             asked: (server.in_order(), client.acked()),
             answered: client.in_order(),
             settled: client.settled() && server.settled(),

@@ -7,6 +7,7 @@ use knee_cc::Init;
 use knee_core::convert::{low_u16, low_u32};
 use knee_core::packet::Seq;
 use knee_core::{Packet, Payload, Time};
+use knee_qlog::events::quic::PacketType;
 use knee_quic::handshake::{FromClient, ToClient, ToServer};
 
 /// Bits of a length below the kind of a datagram.
@@ -26,8 +27,24 @@ impl HostPair<'_, QuicEnds> {
 
     /// A datagram of the handshake leaves an end.
     fn send_handshake(&mut self, end: End, payload: Payload, size: u16, at: At<'_>, out: &mut impl Outbox) {
+        self.log_handshake(end, true, payload, at);
         self.stores.syns += i64::from(end == End::Sender);
         self.send(end, (payload, Packet::SYN), (HEADERS + size, 1), at, out);
+    }
+
+    /// Logs a datagram of the handshake that leaves an end, or arrives there, if the sender is there.
+    fn log_handshake(&mut self, end: End, leaves: bool, payload: Payload, at: At<'_>) {
+        let from_client = (end == self.ends.client_end) == leaves;
+        let Some(log) = self.ends.log.as_mut().filter(|_| end == End::Sender) else { return };
+        let Payload::Stream { number, len, .. } = payload else { return };
+        let is_first = number.near(0) >> u16::BITS == 0;
+        let packet_type = match (from_client, len >> KIND) {
+            (true, 0 | 3) => PacketType::Initial,
+            (false, 0) if is_first => PacketType::Initial,
+            (false, 2) => PacketType::Retry,
+            _ => PacketType::Handshake,
+        };
+        log.note_handshake(at.now, leaves, packet_type, len & ((1 << KIND) - 1));
     }
 
     pub(super) fn send_to_server(&mut self, datagram: &ToServer, at: At<'_>, out: &mut impl Outbox) {
@@ -59,6 +76,7 @@ impl HostPair<'_, QuicEnds> {
     pub(super) fn on_handshake(&mut self, end: End, payload: Payload, at: At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= i64::from(end == End::Receiver);
         let Payload::Stream { number, offset, len } = payload else { panic!("not QUIC's: {payload:?}") };
+        self.log_handshake(end, false, payload, at);
         let (number, hello) = (low_u32(number.near(0)), low_u16(offset.near(0)));
         let (kind, size) = (len >> KIND, len & ((1 << KIND) - 1));
         if self.ends.closed[end as usize] {

@@ -1,11 +1,12 @@
 //! qlog events of the sender: packets sent, received and lost, and metrics.
 
-use crate::sender_log::{changes, header};
+use crate::sender_log::{changes, header, header_of};
 use knee_core::Time;
 use knee_core::convert::{nearest_f32, saturating_index, saturating_u16};
 use knee_qlog::Log;
 use knee_qlog::events::quic::{
-    AckedRanges, MetricsUpdated, PacketLost, PacketReceived, PacketSent, QuicFrame, StreamType,
+    AckedRanges, MetricsUpdated, PacketHeader, PacketLost, PacketReceived, PacketSent, PacketType, QuicFrame,
+    StreamType,
 };
 use knee_qlog::events::{EventData, RawInfo};
 use knee_quic::{AckFrame, Config, Frames, Outgoing, Sender};
@@ -16,6 +17,8 @@ pub(super) struct EndpointLog {
     log: Log,
     /// Packets received so far.
     received: u64,
+    /// Datagrams of the handshake sent and received so far.
+    shaken: [u64; 2],
     /// Packets found lost so far.
     lost: u64,
     /// As they were last logged.
@@ -24,11 +27,28 @@ pub(super) struct EndpointLog {
 
 impl EndpointLog {
     pub(super) fn new(log: Log) -> Self {
-        Self { log, received: 0, lost: 0, metrics: MetricsUpdated::default() }
+        Self { log, received: 0, shaken: [0; 2], lost: 0, metrics: MetricsUpdated::default() }
     }
 
-    /// A burst leaves.
-    pub(super) fn note_sent(&self, at: Time, burst: &Outgoing, frames: Option<&Frames>, size: u16) {
+    /// A datagram of the handshake leaves, or arrives, with a first packet of this type.
+    pub(super) fn note_handshake(&mut self, at: Time, leaves: bool, packet_type: PacketType, size: u16) {
+        let number = &mut self.shaken[usize::from(!leaves)];
+        // A Retry packet has no number (RFC 9000, 17.2.5).
+        let is_numbered = packet_type != PacketType::Retry;
+        let packet_number = is_numbered.then_some(*number);
+        *number += u64::from(is_numbered);
+        let header = PacketHeader { packet_type, packet_number, ..PacketHeader::default() };
+        let raw = Some(raw(size));
+        let event = if leaves {
+            EventData::PacketSent(PacketSent { header, raw, ..PacketSent::default() })
+        } else {
+            EventData::PacketReceived(PacketReceived { header, raw, ..PacketReceived::default() })
+        };
+        self.log.event(at, &event);
+    }
+
+    /// A burst leaves; packets below `early` do as 0-RTT.
+    pub(super) fn note_sent(&self, at: Time, burst: &Outgoing, early: u64, frames: Option<&Frames>, size: u16) {
         let stream = |stream_id, offset, length, fin| QuicFrame::Stream { stream_id, offset, length, fin, raw: None };
         for k in 0..u64::from(burst.count) {
             let length = u64::from(burst.len);
@@ -46,7 +66,7 @@ impl EndpointLog {
                 frames.max_streams.map(limit).into_iter().chain(streams).collect()
             };
             let event = PacketSent {
-                header: header(burst.first + k),
+                header: header_of(packet_type(burst.first + k, early), burst.first + k),
                 raw: Some(raw(size)),
                 frames: Some(frames.map_or_else(|| [frame].into_iter().collect(), framed)),
                 ..PacketSent::default()
@@ -78,10 +98,11 @@ impl EndpointLog {
     }
 
     /// The sender has taken an ACK, or one of its timers has fired.
-    pub(super) fn note_updated(&mut self, at: Time, sender: &Sender, config: &Config) {
+    pub(super) fn note_updated(&mut self, at: Time, sender: &Sender, early: u64, config: &Config) {
         let lost = sender.view().lost;
         for number in sender.last_lost(saturating_index(lost - self.lost)) {
-            let event = PacketLost { header: Some(header(number)), ..PacketLost::default() };
+            let event =
+                PacketLost { header: Some(header_of(packet_type(number, early), number)), ..PacketLost::default() };
             self.log.event(at, &EventData::PacketLost(event));
         }
         self.lost = lost;
@@ -91,6 +112,11 @@ impl EndpointLog {
             self.metrics = now;
         }
     }
+}
+
+/// The type of packet `number` of data, where those below `early` leave as 0-RTT.
+const fn packet_type(number: u64, early: u64) -> PacketType {
+    if number < early { PacketType::ZeroRtt } else { PacketType::OneRtt }
 }
 
 /// Bytes of a packet of QUIC.

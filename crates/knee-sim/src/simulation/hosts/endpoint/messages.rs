@@ -52,6 +52,7 @@ impl QuicEnds {
         let (asks, answers) = if self.client_end == End::Sender { (asks, answers) } else { (answers, asks) };
         Some(Progress {
             connected: self.is_established(self.client_end),
+            shaken: self.open[self.client_end as usize],
             asked: (asks.1.in_order(), asks.0.acked()),
             answered: answers.1.in_order(),
             settled: self.sender.done() && back.sender.done() || self.is_over(),
@@ -83,6 +84,11 @@ impl QuicEnds {
     pub(in crate::simulation) fn take_missing(&mut self) -> Vec<u32> {
         self.missing.extend(self.sender.take_dropped().into_iter().map(low_u32));
         std::mem::take(&mut self.missing)
+    }
+
+    /// True if an end has closed the connection: nothing comes there any more, and nothing leaves.
+    pub(in crate::simulation) const fn is_closed(&self, end: End) -> bool {
+        self.closed[end as usize]
     }
 
     /// A packet of the sender's was dropped.

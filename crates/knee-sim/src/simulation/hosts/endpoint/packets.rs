@@ -56,6 +56,9 @@ impl Protocol for HostPair<'_, QuicEnds> {
         let (now, end, config) = (at.now, End::with(timer), &self.settings.quic_ends);
         if self.ends.rare_due[end as usize] <= now {
             if self.ends.times_out(end, now) {
+                if end == End::Sender {
+                    self.note_event(now, "idle_timeout", self.ends.sender.control.cwnd, out);
+                }
                 return;
             }
             self.on_handshake_timer(end, at, out);
@@ -320,11 +323,13 @@ impl HostPair<'_, QuicEnds> {
     /// Logs what the sender has done.
     #[cold]
     fn log_sender(&mut self, now: Time) {
+        let early = if self.ends.client_end == End::Sender { self.ends.early_end } else { 0 };
         let (QuicEnds { sender, log, .. }, config) = (&mut *self.ends, &self.settings.quic_ends);
         let Some(log) = log else { return };
-        log.note_updated(now, sender, config);
+        log.note_updated(now, sender, early, config);
         for burst in &self.stores.quic_outgoing {
-            log.note_sent(now, burst, sender.frames(burst.first).map(|frames| &**frames), config.headers + burst.len);
+            let (frames, size) = (sender.frames(burst.first).map(|frames| &**frames), config.headers + burst.len);
+            log.note_sent(now, burst, early, frames, size);
         }
     }
 }
