@@ -106,6 +106,15 @@ def test_zero_rtt_and_retry_exclude_each_other() -> None:
         _run({"zero_rtt": True, "retry": True})
 
 
+def test_a_remark_names_settings_that_other_stacks_do_not_have() -> None:
+    told = {"duration": "1 s", "link": _LINK, "flows": [_FLOW, _FLOW | {"cc": "quinn:reno"}]}
+    result = knee.run(told | {"quic": {"zero_rtt": True, "gso": 2, "max_ack_delay": "20 ms"}})
+    said = "quic.zero_rtt and quic.gso have no effect on flows under quinn:reno, which a QUIC stack carries."
+    assert said in result.summary["remarks"]
+    result = knee.run(told | {"quic": {"max_ack_delay": "20 ms"}})
+    assert not any("no effect" in remark for remark in result.summary["remarks"])
+
+
 @pytest.mark.parametrize("key", ["zero_rtt", "retry"])
 def test_other_stacks_refuse_them(key: str) -> None:
     with pytest.raises(ScenarioError, match=rf"quic\.{key}: all QUIC flows have the endpoints of a QUIC stack"):

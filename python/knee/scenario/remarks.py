@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from knee.errors import Refused
 from knee.scenario import offered, registry
 from knee.scenario.model import WITHOUT_CC
+from knee.scenario.spec import OF_OWN, has_own_endpoints
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def remarks(scenario: Scenario) -> list[str]:
     """A sentence each."""
-    checks = (mismarking_queues, unpaced_quinn, overloads, slow_media, long_paths, kept_rates)
+    checks = (mismarking_queues, unpaced_quinn, settings_without_effect, overloads, slow_media, long_paths, kept_rates)
     return [sentence for check in checks for sentence in check(scenario)]
 
 
@@ -282,6 +283,19 @@ def unpaced_quinn(scenario: Scenario) -> list[str]:
     """A sentence where quinn's BBR runs beside other flows."""
     unpaced = any(flow.cc == "quinn:bbr" and not flow.cc_params["paced"] for flow in scenario.flows)
     return [_UNPACED_BBR] if unpaced and len(scenario.labels) > 1 else []
+
+
+def settings_without_effect(scenario: Scenario) -> list[str]:
+    """A sentence where flows of QUIC stacks run beside others, for settings that only the others have."""
+    quic = [flow for flow in scenario.flows if flow.transport == "quic"]
+    stacks = sorted({flow.cc for flow in quic if not has_own_endpoints(scenario, flow)})
+    usual = type(scenario.quic)()
+    told = [key for key in scenario.quic.told if key in OF_OWN]
+    given = [f"quic.{key}" for key in told if getattr(scenario.quic, key) != getattr(usual, key)]
+    if not stacks or not given or all(flow.cc in stacks for flow in quic):
+        return []
+    has = "has" if len(given) == 1 else "have"
+    return [f"{' and '.join(given)} {has} no effect on flows under {' and '.join(stacks)}, which a QUIC stack carries."]
 
 
 #: From this utilization on a link should have marked packets.

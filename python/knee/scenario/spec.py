@@ -216,7 +216,7 @@ _ALWAYS_ASKED = 25_000_000
 _OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
 
 #: Keys of [quic] that the simulator's endpoints alone have, and not those of QUIC stacks.
-_OF_OWN = (
+OF_OWN = (
     "preset",
     "certificate",
     "zero_rtt",
@@ -258,7 +258,7 @@ def _check_endpoints(scenario: Scenario, *, on_host: bool | None = None) -> None
     if quic and all(own) and "initial_mtu" in given:
         found = "no flow has a QUIC stack's endpoints, and packets of the simulator's have max_mtu from the start"
         raise Refused(found, "leave it out", key="quic.initial_mtu")
-    of_own = next((key for key in given if key in _OF_OWN), None)
+    of_own = next((key for key in given if key in OF_OWN), None)
     if quic and not any(own) and of_own is not None:
         found = "all QUIC flows have the endpoints of a QUIC stack, which have no such setting"
         raise Refused(found, "leave it out", key=f"quic.{of_own}")
