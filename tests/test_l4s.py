@@ -42,7 +42,7 @@ def test_prague_and_cubic_get_about_equal_rates_and_prague_almost_no_queue(rate:
     # Beyond the step of 1 ms, a packet waits while those before it are sent: a classic one, and one of its own.
     longest = 1 + 2 * 1514 * 8 / (rate * 1000)
     assert prague["rtt_p99_ms"] - float(rtt.split()[0]) < longest + 1514 * 8 / (rate * 1000)
-    assert "remarks" not in summary
+    assert not summary["remarks"]
 
 
 def test_dctcp_needs_ect_1_to_share_a_dual_queue_with_cubic() -> None:
@@ -53,7 +53,7 @@ def test_dctcp_needs_ect_1_to_share_a_dual_queue_with_cubic() -> None:
     assert share[0] > 5
     assert 0.4 < share[1] < 2.5
     assert "takes dctcp for classic traffic" in ect0["remarks"][0]
-    assert "remarks" not in ect1
+    assert not ect1["remarks"]
 
 
 def test_a_short_rtt_beside_a_long_one_shares_like_the_virtual_rtt_says() -> None:
@@ -221,4 +221,4 @@ def test_a_scalable_flow_that_meets_a_full_link_and_no_marks_is_remarked_on() ->
     link |= {"queue_params": {"ce_threshold": "1 ms"}, "limit": "1000 packets"}
     said = knee.run({"duration": "5 s", "link": link, "flows": [flow]}).summary
     assert said["links"][0]["marks"] > 0
-    assert "remarks" not in said
+    assert not said["remarks"]

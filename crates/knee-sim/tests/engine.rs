@@ -179,7 +179,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn both_schedulers_give_the_same_bits_of_connections_that_come_and_go() {
     // A third of these networks do; others have links that are no wires, or delays that vary.
-    in_batches(200, 0.33, &any_transfers(), |spec| {
+    in_batches(200, 0.33, &with_quic(any_transfers()), |spec| {
         let (mut alone, mut watched) = (simulation(spec), simulation(spec));
         watched.tap(Box::new(Onlooker));
         while alone.step(100) {

@@ -136,7 +136,8 @@ impl Net for Ideal {
     }
 
     fn open(&mut self) -> Conn {
-        let open = self.now + self.rtt;
+        // A handshake takes time; only with 0-RTT a connection is open at once.
+        let open = self.now + self.rtt.max(Time::from_nanos(1));
         let conn = Conn(self.connections.len() as u32);
         self.connections.push(Connection {
             open,

@@ -75,10 +75,10 @@ pub(super) struct Apps {
     applications: Vec<Option<Box<RunningApp>>>,
     /// By number of the path, less that of flows.
     halves: Vec<Half>,
-    /// True if all applications have independent connections, over TCP.
+    /// True if all applications have independent connections, none of which times out.
     independent: bool,
-    /// True if an application's connections go over QUIC.
-    over_quic: bool,
+    /// True if an application's connections are those of a QUIC stack.
+    in_stack: bool,
     /// Pending actions by flow, first come, first served.
     actions: VecDeque<(u32, Action)>,
 }
@@ -111,6 +111,8 @@ struct RunningApp {
     released: Vec<(Time, u32)>,
     /// The last multiple of it at which some were taken over.
     reused_at: Time,
+    /// Halves of connections that timed out, which are not released yet.
+    timed_out: Vec<u32>,
     /// Counts of released halves with the flow's data.
     gone: FlowCounts,
     paced: bool,
@@ -242,7 +244,7 @@ impl Apps {
             applications: Vec::new(),
             halves: Vec::new(),
             independent: true,
-            over_quic: false,
+            in_stack: false,
             actions: VecDeque::new(),
         }
     }
@@ -258,9 +260,9 @@ impl Apps {
         self.independent
     }
 
-    /// Returns true if connections of an application go over QUIC.
-    pub(super) const fn are_over_quic(&self) -> bool {
-        self.over_quic
+    /// Returns true if connections of an application are those of a QUIC stack.
+    pub(super) const fn are_in_stack(&self) -> bool {
+        self.in_stack
     }
 
     fn running(&self, flow: u32) -> Option<&RunningApp> {
@@ -312,14 +314,17 @@ impl Apps {
         self.actions.pop_front()
     }
 
-    /// Lets flow `i` of `spec` run the application that its traffic asks for. False: it asks for none.
-    pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, ecn: Ecn, spec: &Spec) -> bool {
+    /// Lets flow `i` of `spec` run the application that its traffic asks for, over QUIC with endpoints of our own or a
+    /// stack's. False: it asks for none.
+    pub(super) fn add(&mut self, i: usize, flow: &FlowSpec, (ecn, own_quic): (Ecn, bool), spec: &Spec) -> bool {
         let Some(traffic) = &flow.traffic else { return false };
         let rng = Rng::stream(spec.seed, &format!("traffic/{i}"));
         let quic = (flow.transport == Transport::Quic).then_some(flow.tls);
         let Some(application) = knee_traffic::application(traffic, rng) else { return false };
-        self.over_quic |= quic.is_some();
-        self.independent &= traffic.has_independent_connections();
+        self.in_stack |= quic.is_some() && !own_quic;
+        // A connection that times out is opened anew.
+        let times_out = quic.is_some() && spec.quic.idle_timeout.is_some();
+        self.independent &= traffic.has_independent_connections() && !times_out;
         self.applications.resize_with(spec.flows.len(), || None);
         self.applications[i] = Some(Box::new(RunningApp {
             application: Some(application),
@@ -330,6 +335,7 @@ impl Apps {
             free: Vec::new(),
             released: Vec::new(),
             reused_at: Time::ZERO,
+            timed_out: Vec::new(),
             gone: FlowCounts::default(),
             paced: flow.pacing,
             ecn,
@@ -383,7 +389,8 @@ impl Apps {
         let pulls = running.is_some_and(|running| running.pulls);
         let all = running.into_iter().flat_map(|running| &running.connections);
         let data = move |(_, conn): (usize, &Connection)| if pulls { conn.back } else { Some(conn.away) };
-        all.filter_map(data).filter(|&half| half != u32::MAX)
+        let timed_out = running.into_iter().flat_map(|running| &running.timed_out).copied();
+        all.filter_map(data).filter(|&half| half != u32::MAX).chain(timed_out)
     }
 }
 

@@ -81,7 +81,7 @@ impl BatchScheduler {
     /// If batches are impossible or do not pay.
     pub(super) fn new(model: &Model, agenda: Events) -> Result<Self, Obstacle> {
         let flows = model.hosts.len();
-        if model.apps.are_over_quic() || (0..flows).any(|i| model.hosts.is_udp(i)) {
+        if model.apps.are_in_stack() || (0..flows).any(|i| model.hosts.is_udp(i)) {
             return Err(Obstacle::Udp);
         }
         if !model.apps.are_independent() {

@@ -148,7 +148,7 @@ impl Model {
         let own_quic = endpoint::serve(&settings.algorithms[algorithm]);
         endpoint::check_streams(flow, own_quic, &spec.quic)?;
         let ends = match flow.transport {
-            _ if self.apps.add(i, flow, ecn, spec) => Ends::Application,
+            _ if self.apps.add(i, flow, (ecn, own_quic), spec) => Ends::Application,
             Transport::Quic => {
                 let (init, start) = (
                     knee_quic::SenderInit { needs, ecn: ecn.is_on(), bytes: flow.bytes },

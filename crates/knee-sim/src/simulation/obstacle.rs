@@ -41,7 +41,7 @@ pub enum Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Udp => "a flow sends datagrams, or is that of an application or a stack over QUIC",
+            Self::Udp => "a flow sends datagrams, or has a QUIC stack",
             Self::DependentConnections => "what an application sends depends on what happens on its connections",
             Self::ConnectionsOverMedium => "connections come and go over a link that is no wire, or whose delay varies",
             Self::ManyLinks => "there are too many links",

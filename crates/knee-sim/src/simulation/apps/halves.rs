@@ -192,7 +192,7 @@ impl Apps {
     }
 
     /// Messages of a QUIC connection may be there, or acknowledged, as a whole.
-    fn after_progress(&mut self, i: u32, progress: Progress, now: Time) {
+    pub(in crate::simulation) fn after_progress(&mut self, i: u32, progress: Progress, now: Time) {
         let Some(half) = self.half_mut(i) else { return };
         let Half { flow, conn, connecting, .. } = *half;
         half.connecting &= !progress.connected;
@@ -284,6 +284,7 @@ impl Apps {
         running.opened += 1;
         let connection = running.connections.get_mut(conn.0 as usize)?;
         let Connection { away: old, started, completed, .. } = *connection;
+        running.timed_out.push(old);
         let open = std::mem::take(&mut connection.running);
         *connection = Connection { started, completed, ..Connection::new(number) };
         for (exchange, content) in open.into_iter().rev() {
@@ -435,6 +436,7 @@ impl Apps {
         if running.pulls != away || both {
             running.gone.add(&counts);
         }
+        running.timed_out.retain(|&half| half != i);
         if let Some(connection) = running.connections.get_mut(conn.0 as usize) {
             // It is another's where this one timed out.
             let (is_away, is_back) = (connection.away == i, connection.back == Some(i));

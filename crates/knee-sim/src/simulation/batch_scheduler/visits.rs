@@ -217,7 +217,7 @@ impl<Pair: Protocol> Visit<'_, Pair> {
             pair.on_ack(ack.payload_and_flags(), at, outbox);
             if let Some(apps) = apps {
                 outbox.moved_at = ack.at;
-                pair.tell(apps);
+                pair.tell(ack.at, apps);
                 outbox.due.take_from(apps, ack.at, at.order);
             }
         }

@@ -43,6 +43,6 @@ pub(in crate::simulation) struct Progress {
     pub(in crate::simulation) asked: (u64, u64),
     /// Bytes of answers without a hole at the application.
     pub(in crate::simulation) answered: u64,
-    /// True if all that was written is acknowledged.
+    /// True if all that was written is acknowledged, and no ACK waits.
     pub(in crate::simulation) settled: bool,
 }

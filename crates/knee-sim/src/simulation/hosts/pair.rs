@@ -206,7 +206,7 @@ pub(in crate::simulation) trait Protocol {
     /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
     fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread);
     /// Tells applications of an ACK that the sender has taken, on a path that carries a connection.
-    fn tell(&self, apps: &mut Apps);
+    fn tell(&self, now: Time, apps: &mut Apps);
 }
 
 impl<'a> HostPair<'a, Ends> {

@@ -118,7 +118,7 @@ impl Protocol for HostPair<'_, TcpEnds> {
     }
 
     #[inline]
-    fn tell(&self, apps: &mut Apps) {
+    fn tell(&self, _: Time, apps: &mut Apps) {
         apps.after_ack(self.i, &self.ends.sender, self.handshake());
     }
 }

@@ -48,6 +48,7 @@ impl QuicEnds {
     /// The state of an application's messages; none where there is no application.
     pub(in crate::simulation) fn progress(&self) -> Option<Progress> {
         let back = self.back.as_deref()?;
+        let is_silent = !self.receiver.waits() && !back.receiver.waits();
         let (asks, answers) = ((&self.sender, &self.receiver), (&back.sender, &back.receiver));
         let (asks, answers) = if self.client_end == End::Sender { (asks, answers) } else { (answers, asks) };
         Some(Progress {
@@ -55,7 +56,7 @@ impl QuicEnds {
             shaken: self.open[self.client_end as usize],
             asked: (asks.1.in_order(), asks.0.acked()),
             answered: answers.1.in_order(),
-            settled: self.sender.done() && back.sender.done() || self.is_over(),
+            settled: self.sender.done() && back.sender.done() && is_silent || self.is_over(),
         })
     }
 

@@ -89,8 +89,10 @@ impl Protocol for HostPair<'_, QuicEnds> {
         (figures.counts(self.record, now), sender, self.record.take_rtts())
     }
 
-    fn tell(&self, _: &mut Apps) {
-        // Applications over QUIC are told event by event.
+    fn tell(&self, now: Time, apps: &mut Apps) {
+        if let Some(progress) = self.ends.progress() {
+            apps.after_progress(self.i, progress, now);
+        }
     }
 }
 
