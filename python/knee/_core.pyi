@@ -1,6 +1,7 @@
 """The simulator's core, written in Rust."""
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, final
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "link_conflict",
     "mean_size",
     "network_features",
+    "numbers",
     "placed",
     "queue_features",
     "quic_presets",
@@ -265,6 +267,15 @@ def placed(file: str, key: str, sections: Sequence[str] | None) -> tuple[str, tu
 
     The place is that of the table where the key is missing, and None if that is the file as a whole. With ``sections``
     the key is in the first of these tables that has it, or not the file's at all.
+    """
+
+def numbers(kind: str, file: str | PathLike[str]) -> list[Any] | tuple[str, str]:
+    """The numbers in a file that a scenario names; or what was found and what is accepted, if it cannot be read.
+
+    Args:
+        kind: "trace" (times, ms), "table" (delays, ns), "file of times" (ns), "distribution of sizes" (bytes and
+            probabilities) or "packet trace" (times, ns, and bytes).
+        file: its path.
     """
 
 def conform_known() -> list[tuple[str, str]]:

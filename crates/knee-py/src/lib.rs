@@ -57,6 +57,7 @@ mod _core {
     #[pymodule_export]
     use super::own_queue::{PyContext, PyPacket};
     use super::{calls, conform as vectors, listing, own, own_queue, simulate as driver};
+    use knee_scenario::Numbers;
     use pyo3::IntoPyObjectExt;
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
@@ -98,6 +99,20 @@ mod _core {
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a list of the argument")]
     fn placed(file: PathBuf, key: &str, sections: Option<Vec<String>>) -> (String, Option<(usize, usize)>) {
         knee_scenario::placed(&file, key, sections.as_deref())
+    }
+
+    /// The numbers in a file that a scenario names, by the kind of file: "trace" (times in ms), "table" (delays in ns),
+    /// "file of times" (ns), "distribution of sizes" (bytes and probabilities) or "packet trace" (times in ns, bytes).
+    /// What was found and what is accepted, if it cannot be read.
+    #[pyfunction]
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a path of the argument")]
+    fn numbers<'py>(py: Python<'py>, kind: &str, file: PathBuf) -> PyResult<Bound<'py, PyAny>> {
+        match knee_scenario::numbers(kind, &file) {
+            Ok(Numbers::Times(times)) => times.into_bound_py_any(py),
+            Ok(Numbers::Sizes(sizes)) => sizes.into_bound_py_any(py),
+            Ok(Numbers::Packets(packets)) => packets.into_bound_py_any(py),
+            Err(error) => error.into_bound_py_any(py),
+        }
     }
 
     /// Names of the algorithms that have conformance vectors, and of knee's that implement them.

@@ -1,17 +1,54 @@
-//! Files that scenarios name: traces of capacity and tables of delays.
+//! Files of numbers that scenarios name: traces of capacity and tables of delays here, those of traffic in
+//! `recordings.rs`.
 
 use crate::error::{Refused, refused};
 use crate::fields::Read;
+use crate::recordings;
 use crate::words::quoted;
 use std::path::{Path, PathBuf};
 
 /// Three years, in ms: the limit of all times.
 const MAX_MS: u64 = 100_000_000_000;
-/// Largest file that is read, bytes.
-const MAX_FILE: u64 = 256 << 20;
+/// Largest file that is read, MiB.
+const MAX_MIB: u64 = 256;
 const TRACE: &str =
     "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending";
 const DELAYS: &str = "expected one line per extra delay: a number of milliseconds from 0, such as 3.25";
+
+/// The numbers in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Numbers {
+    /// Times, ms for opportunities of a link to send and ns for arrivals, or delays, ns.
+    Times(Vec<u64>),
+    /// A cumulative distribution: bytes, and the probability of at most that.
+    Sizes(Vec<(u64, f64)>),
+    /// Times of packets, ns, and their sizes, bytes.
+    Packets(Vec<(u64, u64)>),
+}
+
+/// Kinds of files, as errors call them.
+pub(crate) const KIND_TRACE: &str = "trace";
+pub(crate) const KIND_TABLE: &str = "table";
+pub(crate) const KIND_TIMES: &str = "file of times";
+pub(crate) const KIND_SIZES: &str = "distribution of sizes";
+pub(crate) const KIND_PACKETS: &str = "packet trace";
+
+/// The numbers in a file of a kind, as errors call it: a link's "trace" or the "table" of its delays; of traffic a
+/// "file of times", a "distribution of sizes" or a "packet trace".
+///
+/// # Errors
+/// The line at fault, as what was found and what is accepted.
+pub fn numbers(kind: &str, file: &Path) -> Result<Numbers, (String, String)> {
+    let read = match kind {
+        KIND_TRACE => trace(file).map(Numbers::Times),
+        KIND_TABLE => delays(file).map(Numbers::Times),
+        KIND_TIMES => recordings::times(file).map(Numbers::Times),
+        KIND_SIZES => recordings::sizes(file).map(Numbers::Sizes),
+        KIND_PACKETS => recordings::packets(file).map(Numbers::Packets),
+        other => Err(refused(format!("{} is no kind of file", quoted(other)), "expected one of those above")),
+    };
+    read.map_err(|error| (error.found, error.accepted))
+}
 
 /// The file called `name`: in `folder`, here, or in a folder of KNEE_TRACES.
 pub(crate) fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBuf> {
@@ -32,11 +69,11 @@ pub(crate) fn find(name: &str, kind: &str, folder: Option<&Path>) -> Read<PathBu
 pub(crate) fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize, String)>> {
     let unreadable =
         |reason: String| refused(format!("the {what} {} cannot be read ({reason})", path.display()), accepted);
-    let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-    if size > MAX_FILE {
-        return Err(unreadable(format!("it has {size} bytes, more than {MAX_FILE}")));
+    let size = std::fs::metadata(path).map_err(|error| unreadable(reason(&error)))?.len();
+    if size > MAX_MIB << 20 {
+        return Err(unreadable(format!("it is longer than {MAX_MIB} MiB")));
     }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = std::fs::read(path).map_err(|error| unreadable(reason(&error)))?;
     let text = String::from_utf8(bytes).ok().filter(|text| text.is_ascii());
     let text = text.ok_or_else(|| unreadable("it is not plain text".into()))?;
     let numbered = text.split('\n').map(str::trim).enumerate();
@@ -44,12 +81,17 @@ pub(crate) fn lines(path: &Path, what: &str, accepted: &str) -> Read<Vec<(usize,
     Ok(kept.map(|(i, line)| (i + 1, line.to_owned())).collect())
 }
 
+/// The words of a system's error, without its number.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let whole = error.to_string();
+    whole.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// A trace's delivery opportunities, in ms.
-pub(crate) fn trace(name: &str, folder: Option<&Path>) -> Read<Vec<u64>> {
-    let path = find(name, "trace", folder)?;
+pub(crate) fn trace(path: &Path) -> Read<Vec<u64>> {
     let shown = path.display();
     let mut times: Vec<u64> = Vec::new();
-    for (number, line) in lines(&path, "trace", TRACE)? {
+    for (number, line) in lines(path, KIND_TRACE, TRACE)? {
         let time = line.parse().ok().filter(|ms| *ms <= MAX_MS && line.bytes().all(|c| c.is_ascii_digit()));
         let Some(time) = time else {
             let found = format!("line {number} of the trace {shown} is not a whole number up to {MAX_MS}");
@@ -68,11 +110,10 @@ pub(crate) fn trace(name: &str, folder: Option<&Path>) -> Read<Vec<u64>> {
 }
 
 /// The delays of a table, in ns.
-pub(crate) fn delays(name: &str, folder: Option<&Path>) -> Read<Vec<u64>> {
-    let path = find(name, "table", folder)?;
+pub(crate) fn delays(path: &Path) -> Read<Vec<u64>> {
     let shown = path.display();
     let mut delays = Vec::new();
-    for (number, line) in lines(&path, "table", DELAYS)? {
+    for (number, line) in lines(path, KIND_TABLE, DELAYS)? {
         let delay = delay(&line);
         delays
             .push(delay.ok_or_else(|| refused(format!("line {number} of the table {shown} is not a delay"), DELAYS))?);

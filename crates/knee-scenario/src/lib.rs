@@ -29,6 +29,7 @@ mod units;
 mod words;
 
 pub use error::Error;
+pub use files::{Numbers, numbers};
 pub use node::{Key, Node, Table, Value};
 pub use settings::quic_presets;
 

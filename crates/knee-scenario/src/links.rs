@@ -472,7 +472,10 @@ pub(crate) fn check_all(links: &[Link]) -> Read<()> {
 impl Side {
     fn spec(&self, folder: Option<&Path>) -> Read<ReverseSpec> {
         let capacity = match (&self.trace, self.rate) {
-            (Some(trace), _) => Capacity::Trace(files::trace(trace, folder).map_err(|error| error.under("trace"))?),
+            (Some(name), _) => {
+                let trace = files::find(name, files::KIND_TRACE, folder).and_then(|path| files::trace(&path));
+                Capacity::Trace(trace.map_err(|error| error.under("trace"))?)
+            }
             (None, rate) => Capacity::Rate(rate.unwrap_or_default()),
         };
         if let Some(i) = self.recordings.iter().position(Option::is_some) {
@@ -503,8 +506,11 @@ impl Side {
 impl Link {
     /// The engine's form.
     pub(crate) fn spec(&self, folder: Option<&Path>) -> Read<LinkSpec> {
-        let table = self.delay_table.as_ref().map(|name| files::delays(name, folder)).transpose();
-        let delay_table = table.map_err(|error| error.under("delay_table"))?;
+        let table = self
+            .delay_table
+            .as_ref()
+            .map(|name| files::find(name, files::KIND_TABLE, folder).and_then(|path| files::delays(&path)));
+        let delay_table = table.transpose().map_err(|error| error.under("delay_table"))?;
         let ReverseSpec {
             capacity, model, queue, limit, queue_params, slot, corrupt, overhead, mpu, linklayer, ..
         } = self.side.spec(folder)?;

@@ -3,6 +3,7 @@
 
 use crate::error::{Refused, refused};
 use crate::fields::{Fields, Read, between, line, list, number, switch, table, word};
+use crate::files::{KIND_SIZES, KIND_TIMES, find};
 use crate::node::{Key, Node, Table, Value};
 use crate::recordings;
 use crate::settings::bytes;
@@ -58,8 +59,8 @@ impl Size {
             Self::Known(spec) => Ok(spec.clone()),
             Self::Shipped(name) => Ok(json!({"empirical": recordings::shipped_sizes(name)?})),
             Self::File(name) => {
-                let points = recordings::sizes(name, folder).map_err(|error| error.under("file").under("size"))?;
-                Ok(json!({"empirical": points}))
+                let points = find(name, KIND_SIZES, folder).and_then(|path| recordings::sizes(&path));
+                Ok(json!({"empirical": points.map_err(|error| error.under("file").under("size"))?}))
             }
         }
     }
@@ -72,8 +73,8 @@ impl Starts {
             Self::PerSecond(process, per_second) => Ok(json!({*process: per_second})),
             Self::Load(process, load) => Ok(json!({*process: per_second(*load, &size.spec(folder)?)?})),
             Self::Times(name) => {
-                let times = recordings::times(name, folder).map_err(|error| error.under("times"))?;
-                Ok(json!({"times": times}))
+                let times = find(name, KIND_TIMES, folder).and_then(|path| recordings::times(&path));
+                Ok(json!({"times": times.map_err(|error| error.under("times"))?}))
             }
             Self::Think(time, is_mean) => Ok(json!({"closed": [time, is_mean]})),
         }

@@ -4,7 +4,7 @@
 
 use crate::error::refused;
 use crate::fields::Read;
-use crate::files::{find, lines};
+use crate::files::{KIND_PACKETS, KIND_SIZES, KIND_TIMES, lines};
 use crate::units::is_space;
 use crate::words::rounded;
 use knee_core::convert::truncated;
@@ -24,7 +24,6 @@ const LARGEST_MESSAGE: u64 = 1_000_000_000_000_000;
 /// How far the last probability of a distribution may be from 1.
 const ROUNDING: f64 = 1e-6;
 
-const SIZES_OF: &str = "distribution of sizes";
 const TIMES_TAKEN: &str = "expected a time in seconds per line, ascending";
 const SIZES_TAKEN: &str =
     "expected a size in bytes and the probability of at most that size per line, both ascending, the last 1";
@@ -39,9 +38,8 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn open(name: &str, what: &'a str, accepted: &'static str, folder: Option<&Path>) -> Read<Self> {
-        let path = find(name, what, folder)?;
-        Ok(Self { what, file: path.display().to_string(), accepted, lines: lines(&path, what, accepted)? })
+    fn open(path: &Path, what: &'a str, accepted: &'static str) -> Read<Self> {
+        Ok(Self { what, file: path.display().to_string(), accepted, lines: lines(path, what, accepted)? })
     }
 
     fn no<T>(&self, found: String) -> Read<T> {
@@ -86,15 +84,15 @@ impl<'a> Rows<'a> {
 }
 
 /// Times of arrivals, ns.
-pub(crate) fn times(name: &str, folder: Option<&Path>) -> Read<Vec<u64>> {
-    let rows = Rows::open(name, "file of times", TIMES_TAKEN, folder)?;
+pub(crate) fn times(path: &Path) -> Read<Vec<u64>> {
+    let rows = Rows::open(path, KIND_TIMES, TIMES_TAKEN)?;
     let mut last = 0.0;
     rows.each(1, |number, row| rows.time(number, row[0], &mut last, LONGEST))
 }
 
 /// Times of packets, ns, and their sizes as IP packets, bytes.
-pub(crate) fn packets(name: &str, folder: Option<&Path>) -> Read<Vec<(u64, u64)>> {
-    let rows = Rows::open(name, "packet trace", PACKETS_TAKEN, folder)?;
+pub(crate) fn packets(path: &Path) -> Read<Vec<(u64, u64)>> {
+    let rows = Rows::open(path, KIND_PACKETS, PACKETS_TAKEN)?;
     let mut last = 0.0;
     rows.each(2, |number, row| {
         let time = rows.time(number, row[0], &mut last, MOST_TIME)?;
@@ -110,12 +108,12 @@ pub(crate) fn shipped_sizes(name: &str) -> Read<Vec<(u64, f64)>> {
     let text = SIZES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let lines = numbered.map(|(i, line)| (i + 1, line.to_owned())).collect();
-    distribution(&Rows { what: SIZES_OF, file: name.into(), accepted: SIZES_TAKEN, lines })
+    distribution(&Rows { what: KIND_SIZES, file: name.into(), accepted: SIZES_TAKEN, lines })
 }
 
 /// As [`shipped_sizes`], of a file.
-pub(crate) fn sizes(name: &str, folder: Option<&Path>) -> Read<Vec<(u64, f64)>> {
-    distribution(&Rows::open(name, SIZES_OF, SIZES_TAKEN, folder)?)
+pub(crate) fn sizes(path: &Path) -> Read<Vec<(u64, f64)>> {
+    distribution(&Rows::open(path, KIND_SIZES, SIZES_TAKEN)?)
 }
 
 fn distribution(rows: &Rows<'_>) -> Read<Vec<(u64, f64)>> {

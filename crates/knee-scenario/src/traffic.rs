@@ -2,6 +2,7 @@
 
 use crate::error::{Refused, refused};
 use crate::fields::{Fields, Read, line, list, out_of_range, switch, table, word};
+use crate::files::{KIND_PACKETS, find};
 use crate::messages::{Messages, Starts, requests, transfers};
 use crate::node::{Table, Value};
 use crate::params::{parse, text};
@@ -86,7 +87,8 @@ impl Carried {
 
 /// Datagrams as recorded.
 fn recorded(name: &str, repeats: bool, folder: Option<&Path>) -> Read<Json> {
-    let packets = recordings::packets(name, folder).map_err(|error| error.under("trace"))?;
+    let packets = find(name, KIND_PACKETS, folder).and_then(|path| recordings::packets(&path));
+    let packets = packets.map_err(|error| error.under("trace"))?;
     if repeats && packets.last().is_some_and(|(last, _)| *last == 0) {
         let found = format!("the packet trace {} lasts no time, so it cannot repeat", quoted(name));
         return Err(refused(found, "expected a last time above zero, or no repeat").under("repeat"));

@@ -225,7 +225,7 @@ class Capacity:
         self.scale = max((_SMALLEST + most_overhead) / (_SMALLEST + way.overhead), 1.0)
         self._trace = None
         if way.trace is not None:
-            self._trace = np.array(paths.read_trace(paths.find_file(way.trace)), dtype=np.float64) / 1e3
+            self._trace = np.array(paths.numbers("trace", way.trace), dtype=np.float64) / 1e3
             return
         self._period = math.inf
         if way.rate_trace is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, under
-from knee.scenario import Core, paths, recordings, registry
+from knee.scenario import Core, paths, registry
 from knee.scenario.traffic import (
     MOST_PER_SECOND,
     Declared,
@@ -29,8 +28,6 @@ from knee.scenario.units import format_rate, shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow
-
-T = TypeVar("T")
 
 #: The least size of a datagram that QUIC carries, as an IP packet of UDP, bytes, which holds its number; and how much
 #: less than its UDP payload quinn carries at most (`Datagrams::max_size`).
@@ -105,7 +102,7 @@ def _spec(traffic: Traffic) -> Core:
         case Video():
             core |= {key: getattr(traffic, key) for key in ("ladder", "segment", "buffer", "algorithm", "length")}
         case Udp(trace=str(name)):
-            packets = _packets("trace", name)
+            packets = _numbers("trace", "packet trace", name)
             if traffic.repeat and packets[-1][0] == 0:
                 found = f"the packet trace {shown(name)} lasts no time, so it cannot repeat"
                 raise Refused(found, "expected a last time above zero, or no repeat", key="repeat")
@@ -143,7 +140,7 @@ _TABLES: dict[str, Callable[[str, Any], Any]] = {
     "size": lambda key, size: _size(size, key),
     "count": lambda _, objects: _objects(objects),
     "rates": lambda _, rates: rates,
-    "packets": lambda key, name: _packets(key, name),
+    "packets": lambda key, name: _numbers(key, "packet trace", name),
     "priorities": lambda _, priorities: _priorities(priorities),
 }
 
@@ -152,8 +149,9 @@ def _priorities(priorities: Sequence[Priority] | None) -> list[Core] | None:
     return None if priorities is None else [priority.model_dump() for priority in priorities]
 
 
-def _packets(key: str, name: str) -> list[tuple[int, int]]:
-    return _read(key, name, "packet trace", recordings.packets)
+def _numbers(key: str, kind: str, name: str) -> Any:
+    with under(key):
+        return paths.numbers(kind, name)
 
 
 def _pages(pages: Pages | Requests, within: str = "") -> Core:
@@ -169,7 +167,7 @@ def _objects(objects: Objects) -> Core:
 
 def _arrivals(traffic: Transfers | Requests | Starts | Pages, within: str = "") -> Core:
     if traffic.times is not None:
-        return {"times": _read(f"{within}times", traffic.times, "file of times", recordings.times)}
+        return {"times": _numbers(f"{within}times", "file of times", traffic.times)}
     return {str(traffic.arrivals): per_second(traffic)}
 
 
@@ -193,35 +191,9 @@ def _size(size: Size, key: str = "size") -> Core:
             return {"lognormal": (float(size.median or 0), size.sigma, size.max)}
         case "pareto":
             return {"pareto": (float(size.min or 0), size.shape, size.max)}
-    return {"empirical": _empirical(size, key)}
-
-
-def _empirical(size: Size, key: str = "size") -> list[tuple[int, float]]:
-    if size.file is not None:
-        return _read(f"{key}.file", size.file, "distribution of sizes", recordings.sizes)
-    return recordings.sizes(SIZES / f"{size.distribution}.txt")
-
-
-def _read(key: str, name: str, what: str, read: Callable[[Path], T]) -> T:
-    with under(key):
-        path = paths.find_file(name, what)
-        found: T = _read_once(read, path, _stamp(path))
-    return found
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes with a file's content; empty where the file cannot be looked at."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return ()
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-@lru_cache(maxsize=8)
-def _read_once(read: Callable[[Path], Any], path: Path, stamp: tuple[int, ...]) -> Any:
-    """A file's content, which a run asks for several times; callers do not change it."""
-    return read(path)
+    return {
+        "empirical": _numbers(f"{key}.file", "distribution of sizes", size.file or f"{SIZES}/{size.distribution}.txt")
+    }
 
 
 def mean(size: Size) -> float:

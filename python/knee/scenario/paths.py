@@ -1,32 +1,23 @@
 """Finds files: the scenarios shipped with the program, and the traces and tables that scenarios name.
 
-A trace of a capacity has one line per opportunity to deliver 1500 bytes, in whole ms, ascending; a table has one per
-delay, ms. Empty lines and lines that start with ``#`` are ignored. `timed.py` has values by time.
+The core reads files of numbers, `timed.py` values by time.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from knee import _core
 from knee.errors import Refused, ScenarioError
 from knee.scenario import timed
 from knee.scenario.units import near, shown
-from knee.system import files
 
-_ACCEPTED = "expected one line per opportunity to deliver 1500 bytes: its time in whole milliseconds, ascending"
 #: Last parts of keys that name a file: of links, of traffic, and of sizes.
 FILE_KEYS = frozenset({"trace", "delay_table", "times", "file", *timed.KEYS})
-#: Three years, the limit of all times.
-_MAX_MS = 10**11
-#: A delay: a decimal number of ms, below three years.
-_DELAY = re.compile(r"[0-9]{1,10}(\.[0-9]{1,9})?")
-#: Largest file that is read, bytes: about 30 million opportunities, an hour of 100 Mbit/s.
-_MAX_FILE = 256 << 20
 
 
 def folders() -> list[Path]:
@@ -77,55 +68,17 @@ def find_file(name: str, kind: str = "trace") -> Path:
     return found
 
 
-def _lines(path: Path, what: str, accepted: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are neither empty nor comments, with their numbers.
+def numbers(kind: str, name: str) -> Any:
+    """The numbers in the file called ``name``, as :func:`knee._core.numbers` has them for each kind of file.
 
     Raises:
-        Refused: it cannot be read, or is not plain text.
+        Refused: it was not found, or is no such file; names the line, and does not quote it, as the file may be
+            something else, and confidential.
     """
-    try:
-        text = files.read(path, _MAX_FILE).decode("ascii")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not plain text"
-        raise Refused(f"the {what} {path} cannot be read ({reason})", accepted) from None
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if line and not line.startswith("#"):
-            yield number, line
-
-
-def read_trace(path: Path) -> list[int]:
-    """The trace's delivery opportunities, in ms."""
-    times: list[int] = []
-    last = 0
-    for number, line in _lines(path, "trace", _ACCEPTED):
-        if not line.isdigit() or len(line) > 12 or int(line) > _MAX_MS:
-            # Do not quote the line: the file may not be a trace, and may be confidential.
-            raise Refused(f"line {number} of the trace {path} is not a whole number up to {_MAX_MS}", _ACCEPTED)
-        time = int(line)
-        if time < last:
-            raise Refused(f"line {number} of the trace {path} goes back from {last} to {time}", _ACCEPTED)
-        times.append(time)
-        last = time
-    if not times:
-        raise Refused(f"the trace {path} is empty", _ACCEPTED)
-    if last == 0:
-        raise Refused(f"the trace {path} ends at 0 ms", _ACCEPTED)
-    return times
-
-
-_DELAY_ACCEPTED = "expected one line per extra delay: a number of milliseconds from 0, such as 3.25"
-
-
-def read_delays(path: Path) -> list[int]:
-    """The delays of a table, in ns."""
-    delays: list[int] = []
-    for number, line in _lines(path, "table", _DELAY_ACCEPTED):
-        if not _DELAY.fullmatch(line):
-            raise Refused(f"line {number} of the table {path} is not a delay", _DELAY_ACCEPTED)
-        delays.append(round(float(line) * 1e6))
-    if not delays:
-        raise Refused(f"the table {path} is empty", _DELAY_ACCEPTED)
-    return delays
+    found = _core.numbers(kind, find_file(name, kind))
+    if isinstance(found, tuple):
+        raise Refused(*found)
+    return found
 
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -74,7 +74,7 @@ def _queueing(link: Link | Reverse, key: str) -> Core:
     capacity: Core = {"rate": link.rate}
     if link.trace is not None:
         with under(f"{key}.trace"):
-            capacity = {"trace": paths.read_trace(paths.find_file(link.trace))}
+            capacity = {"trace": paths.numbers("trace", link.trace)}
     recorded = {name: _recorded(link, name, f"{key}.{name}") for name in timed.KEYS if getattr(link, name) is not None}
     if "rate_trace" in recorded:
         capacity = {"rates": recorded.pop("rate_trace")}
@@ -111,7 +111,7 @@ def _recorded(link: Link | Reverse, name: str, key: str) -> Core:
 
 def _link(link: Link, key: str) -> Core:
     with under(f"{key}.delay_table"):
-        table = None if link.delay_table is None else paths.read_delays(paths.find_file(link.delay_table, "table"))
+        table = None if link.delay_table is None else paths.numbers("table", link.delay_table)
     return _queueing(link, key) | {
         "name": link.name,
         "loss": link.loss,
