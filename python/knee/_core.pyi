@@ -26,7 +26,9 @@ __all__ = [
     "numbers",
     "placed",
     "queue_features",
+    "quic_of_simulator",
     "quic_presets",
+    "refusal",
     "registry",
     "simulate",
     "tables",
@@ -259,6 +261,9 @@ def registry() -> str:
 def quic_presets() -> str:
     """JSON: ``{"quinn": {"initial_window": 8, ...}, ...}``, keys of ``[quic]``; times in ns, sizes in bytes."""
 
+def quic_of_simulator() -> list[str]:
+    """Keys of ``[quic]`` that the simulator's endpoints alone have, and not those of QUIC stacks."""
+
 def tables(text: str) -> dict[str, Any] | tuple[str, str, tuple[int, int]]:
     """The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, from 1."""
 
@@ -276,6 +281,15 @@ def numbers(kind: str, file: str | PathLike[str]) -> list[Any] | tuple[str, str]
         kind: "trace" (times, ms), "table" (delays, ns), "file of times" (ns), "distribution of sizes" (bytes and
             probabilities) or "packet trace" (times, ns, and bytes).
         file: its path.
+    """
+
+def refusal(what: str, tables: str) -> tuple[str, str, str] | None:
+    """The refusal of tables that do not fit together: key, what was found and what is accepted; None if they fit.
+
+    Args:
+        what: "side" for a direction of a link, "link", "flow", "quic" for a flow over QUIC, "endpoints" for those of
+            all flows, or "scenario".
+        tables: their keys in base units, JSON.
     """
 
 def conform_known() -> list[tuple[str, str]]:

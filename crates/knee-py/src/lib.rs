@@ -84,6 +84,12 @@ mod _core {
         listing::quic_presets().to_string()
     }
 
+    /// Keys of `[quic]` that the simulator's endpoints alone have, and not those of QUIC stacks.
+    #[pyfunction]
+    const fn quic_of_simulator() -> [&'static str; 11] {
+        knee_scenario::QUIC_OF_SIMULATOR
+    }
+
     /// The tables of a TOML file as plain data; or what was found, what is accepted, and line and column, both from 1.
     #[pyfunction]
     fn tables<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -113,6 +119,13 @@ mod _core {
             Ok(Numbers::Packets(packets)) => packets.into_bound_py_any(py),
             Err(error) => error.into_bound_py_any(py),
         }
+    }
+
+    /// The refusal of tables of a scenario (JSON, in base units) that do not fit together: key, what was found and what
+    /// is accepted. `what` is "side", "link", "flow", "quic", "endpoints" or "scenario".
+    #[pyfunction]
+    fn refusal(what: &str, tables: &str) -> Option<(String, String, String)> {
+        knee_scenario::refusal_of(what, tables)
     }
 
     /// Names of the algorithms that have conformance vectors, and of knee's that implement them.

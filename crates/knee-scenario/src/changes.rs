@@ -9,9 +9,10 @@ use crate::paths::{check_delay, find};
 use crate::units::{RATE, TIME, limit};
 use crate::words::{near, quoted};
 use knee_net::spec::{Change, ChangeSpec, LimitSpec};
+use serde::Deserialize;
 
 /// A change of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Asked {
     at: u64,
     link: Option<String>,

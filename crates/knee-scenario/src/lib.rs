@@ -12,6 +12,7 @@ mod changes;
 mod error;
 mod fields;
 mod files;
+mod fitting;
 mod framing;
 mod links;
 mod messages;
@@ -22,6 +23,7 @@ mod probes;
 pub mod quantity;
 mod quic;
 mod recordings;
+mod resolved;
 mod sent;
 mod settings;
 mod traffic;
@@ -31,6 +33,8 @@ mod words;
 pub use error::Error;
 pub use files::{Numbers, numbers};
 pub use node::{Key, Node, Table, Value};
+pub use quic::QUIC_OF_SIMULATOR;
+pub use resolved::refusal_of;
 pub use settings::quic_presets;
 
 use error::{Refused, refused};
@@ -116,8 +120,6 @@ impl Path {
 const MAX_FILE: u64 = 8 << 20;
 /// The default interval of time series, ns.
 const INTERVAL: u64 = 100_000_000;
-/// Most rows of time series, as in Python.
-const MOST_ROWS: u64 = 100_000_000;
 /// Three years, ns: the longest duration.
 const LONGEST: u64 = 100_000_000_000_000_000;
 
@@ -277,43 +279,16 @@ fn scenario(root: &Table, folder: Option<&FilePath>, error: &impl Fn(Refused) ->
     if let Some(error) = first(errors) {
         return Err(error);
     }
-    links::check_all(&links)?;
-    let groups = match flows {
-        Some(groups) if groups.is_empty() => {
-            return Err(refused("there is no flow", "expected one or more [[flows]]").under("flows"));
-        }
-        Some(groups) => groups,
-        None => vec![paths::Group::over(&links)],
-    };
+    let flows = flows.unwrap_or_else(|| vec![paths::Group::over(&links)]);
+    let parts = resolved::Parts { duration, warmup, interval, links, flows, probes, changes: asked };
+    let (paths, probed) = parts.check(|_| Ok(()))?;
+    let resolved::Parts { links, flows, probes, changes, .. } = parts;
     let end = duration.unwrap_or(LONGEST);
-    let (paths, probed) = paths::counted_out(&groups, &probes, &links, end)?;
-    if let Some(duration) = duration {
-        check_times(duration, warmup, interval, (paths.len() + links.len()) as u64)?;
-    }
-    changes::check(&asked, &links, &paths, end)?;
-    let changes = changes::specs(&asked, &links, &paths);
-    let flows = sent_on(&groups, &paths, (end, folder), (&tcp, &quic), error);
+    let changes = changes::specs(&changes, &links, &paths);
+    let flows = sent_on(&flows, &paths, (end, folder), (&tcp, &quic), error);
     let probes = probes.iter().zip(&probed).map(|(probe, path)| probe.spec(path, end)).collect();
     let (seed, links) = (seed.unwrap_or(1), specs(&links, folder)?);
     Ok(Scenario { seed, duration, warmup, interval, links, paths, changes, flows, probes, tcp, quic })
-}
-
-/// Refuses a warmup that leaves nothing, and time series of flows and links that no memory holds.
-fn check_times(duration: u64, warmup: u64, interval: u64, parts: u64) -> Read<()> {
-    if warmup >= duration {
-        let [warmup, duration] = [warmup, duration].map(|ns| units::TIME.text(ns));
-        let found = format!("{warmup} is not shorter than the duration of {duration}");
-        return Err(refused(found, "expected a warmup shorter than the duration").under("warmup"));
-    }
-    let rows = u128::from(parts) * u128::from(duration.div_ceil(interval));
-    if rows > u128::from(MOST_ROWS) {
-        let least = u64::try_from((u128::from(parts) * u128::from(duration)).div_ceil(MOST_ROWS.into()));
-        let found = format!("an interval of {} gives {rows} rows of time series", units::TIME.text(interval));
-        let least = units::TIME.text(least.unwrap_or(u64::MAX));
-        let accepted = format!("expected at most {MOST_ROWS}, which needs an interval of {least} or more");
-        return Err(refused(found, accepted).under("interval"));
-    }
-    Ok(())
 }
 
 /// Flows on the paths, or why they are refused or not read here.
@@ -326,14 +301,17 @@ fn sent_on(
 ) -> Vec<Result<FlowSpec, Error>> {
     let place = |refused, i| error(fields::within(refused, "flows", i));
     let read: Vec<Read<sent::Sent>> = groups.iter().map(|group| sent::sent(&group.given, group.count, end)).collect();
-    let all: Option<Vec<&sent::Sent>> = read.iter().map(|sent| sent.as_ref().ok()).collect();
+    let end_of = |(sent, group): (&Read<sent::Sent>, &paths::Group)| {
+        sent.as_ref().ok().map(|sent| quic::End::simulated(sent.keys.clone(), group.rtt))
+    };
+    let all: Option<Vec<quic::End>> = read.iter().zip(groups).map(end_of).collect();
     let together = all.and_then(|all| quic::check(&all, tcp, quic).err()).map(error);
     let mut flows = Vec::with_capacity(paths.len());
     for (i, (group, sent)) in groups.iter().zip(&read).enumerate() {
         let traffic = match (sent, &together) {
             (Err(refused), _) => Err(place(refused.clone(), i)),
             (_, Some(error)) => Err(error.clone()),
-            (Ok(sent), None) => quic::check_flow(sent)
+            (Ok(sent), None) => check_quic(&sent.keys)
                 .and_then(|()| sent.traffic(folder, settings::resolved(quic).stacks_mtu().into()))
                 .map(|traffic| (sent, traffic))
                 .map_err(|refused| place(refused, i)),
@@ -344,6 +322,11 @@ fn sent_on(
         }
     }
     flows
+}
+
+/// Refuses what means nothing to a flow over QUIC.
+fn check_quic(keys: &fitting::Keys) -> Read<()> {
+    if keys.is_quic() { keys.check_quic(true) } else { Ok(()) }
 }
 
 /// The engine's form.

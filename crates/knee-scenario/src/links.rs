@@ -12,6 +12,7 @@ use knee_core::{ParamsSpec, Rate};
 use knee_link::registry::{self, Choice};
 use knee_net::network::params;
 use knee_net::spec::{Capacity, LimitSpec, LinkLayerSpec, LinkSpec, ModelSpec, ReverseSpec, SlotSpec};
+use serde::Deserialize;
 use std::path::Path;
 
 /// The name of `[link]`.
@@ -34,12 +35,13 @@ fn shared(model: &str) -> &'static [&'static str] {
 }
 
 /// A capacity and the queue before it, as a file gives them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Side {
     pub(crate) rate: Option<u64>,
     trace: Option<String>,
-    /// `rate_trace`, `delay_trace` and `loss_trace`.
-    recordings: [Option<String>; 3],
+    rate_trace: Option<String>,
+    delay_trace: Option<String>,
+    loss_trace: Option<String>,
     corrupt: f64,
     slot: Option<SlotSpec>,
     trace_repeats: Option<bool>,
@@ -47,6 +49,7 @@ pub(crate) struct Side {
     pub(crate) model_params: ParamsSpec,
     queue: String,
     limit: Option<LimitSpec>,
+    #[serde(skip)]
     queue_params: ParamsSpec,
     overhead: u64,
     linklayer: String,
@@ -54,8 +57,9 @@ pub(crate) struct Side {
 }
 
 /// A link as a file gives it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Link {
+    #[serde(flatten)]
     pub(crate) side: Side,
     pub(crate) name: String,
     loss: f64,
@@ -64,6 +68,7 @@ pub(crate) struct Link {
     pub(crate) delay: u64,
     jitter: u64,
     delay_model: String,
+    #[serde(skip)]
     delay_params: ParamsSpec,
     delay_table: Option<String>,
     reorder: bool,
@@ -74,7 +79,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) const fn has_recorded_loss(&self) -> bool {
-        self.side.recordings[2].is_some()
+        self.side.loss_trace.is_some()
     }
 }
 
@@ -184,7 +189,7 @@ fn overhead(value: &Value, about: &str) -> Read<u64> {
 fn side(fields: &mut Fields<'_>) -> Side {
     let rate = fields.take("rate", |value| RATE.parse(value, false));
     let trace = fields.take("trace", line);
-    let recordings = RECORDINGS.map(|key| fields.take(key, line));
+    let [rate_trace, delay_trace, loss_trace] = RECORDINGS.map(|key| fields.take(key, line));
     let corrupt = fields.take("corrupt", |value| probability(value, "a probability that a packet is damaged, 0 to 1"));
     let slot = fields.node("slot").and_then(|node| {
         let read = slot(&node.value);
@@ -216,7 +221,9 @@ fn side(fields: &mut Fields<'_>) -> Side {
     Side {
         rate,
         trace,
-        recordings,
+        rate_trace,
+        delay_trace,
+        loss_trace,
         corrupt: corrupt.unwrap_or(0.0),
         slot,
         trace_repeats,
@@ -240,9 +247,10 @@ pub(crate) fn check_model(model: &str, given: &ParamsSpec, rate: u64) -> Read<()
     checked.map_err(|conflict| refused(conflict.found, conflict.accepted).under(conflict.key))
 }
 
-fn check_capacity(side: &Side) -> Read<()> {
+/// Refuses a direction of a link whose rate, traces and model contradict each other.
+pub(crate) fn check_capacity(side: &Side) -> Read<()> {
     let given =
-        [("rate", side.rate.is_some()), ("trace", side.trace.is_some()), ("rate_trace", side.recordings[0].is_some())];
+        [("rate", side.rate.is_some()), ("trace", side.trace.is_some()), ("rate_trace", side.rate_trace.is_some())];
     let given: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     let accepted = "expected one of rate = \"100 Mbit/s\", trace = \"FILE\" or rate_trace = \"FILE.csv\"";
     match given.as_slice() {
@@ -250,14 +258,14 @@ fn check_capacity(side: &Side) -> Read<()> {
         [] => return Err(refused("rate and trace are both missing", accepted)),
         [one, other, ..] => return Err(refused(format!("{one} and {other} are both given"), accepted)),
     }
-    if side.trace_repeats.is_some() && side.recordings.iter().all(Option::is_none) {
+    if side.trace_repeats.is_some() && side.recordings().is_empty() {
         let found =
             if side.trace.is_some() { "a trace of opportunities always repeats" } else { "there is no recording" };
         let accepted = format!("leave it out, or expected one of {}", RECORDINGS.join(", "));
         return Err(refused(found, accepted).under("trace_repeats"));
     }
     let model = &side.model;
-    if side.recordings[1].is_some() && MOVING.contains(&model.as_str()) {
+    if side.delay_trace.is_some() && MOVING.contains(&model.as_str()) {
         let found = format!("the link model {model} has a delay of its own");
         return Err(refused(found, "leave one of the two out").under("delay_trace"));
     }
@@ -359,13 +367,14 @@ pub(crate) fn link(given: &Table) -> Result<Link, Vec<Refused>> {
         reverse: back,
     };
     if fields.errors.is_empty() {
-        fields.keep(check_capacity(&link.side).and_then(|()| check(&link)));
+        fields.keep(check(&link));
     }
     if fields.errors.is_empty() { Ok(link) } else { Err(fields.errors) }
 }
 
-/// Refuses a link whose models contradict its other keys.
-fn check(link: &Link) -> Read<()> {
+/// Refuses a link whose rate, traces and models contradict each other, or its other keys.
+pub(crate) fn check(link: &Link) -> Read<()> {
+    check_capacity(&link.side)?;
     let model = &link.side.model;
     let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
     if link.burst.is_some() && model != "wire" {
@@ -447,7 +456,7 @@ pub(crate) fn check_all(links: &[Link]) -> Read<()> {
                 return at(i, "burst", found, &format!("expected {} or more", BYTES.text(least)));
             }
         }
-        let has_jitter = link.jitter > 0 || link.delay_model != "uniform" || link.side.recordings[1].is_some();
+        let has_jitter = link.jitter > 0 || link.delay_model != "uniform" || link.side.delay_trace.is_some();
         if link.reorder && !has_jitter {
             let accepted = "add jitter, such as jitter = \"1 ms\", or a delay_model";
             return at(i, "reorder", "the link has no jitter to reorder packets".into(), accepted);
@@ -470,6 +479,12 @@ pub(crate) fn check_all(links: &[Link]) -> Read<()> {
 }
 
 impl Side {
+    /// The keys that name recordings by time.
+    fn recordings(&self) -> Vec<&'static str> {
+        let given = [&self.rate_trace, &self.delay_trace, &self.loss_trace];
+        RECORDINGS.into_iter().zip(given).filter(|(_, file)| file.is_some()).map(|(key, _)| key).collect()
+    }
+
     fn spec(&self, folder: Option<&Path>) -> Read<ReverseSpec> {
         let capacity = match (&self.trace, self.rate) {
             (Some(name), _) => {
@@ -478,8 +493,8 @@ impl Side {
             }
             (None, rate) => Capacity::Rate(rate.unwrap_or_default()),
         };
-        if let Some(i) = self.recordings.iter().position(Option::is_some) {
-            return Err(files::recording(RECORDINGS[i]).under(RECORDINGS[i]));
+        if let Some(key) = self.recordings().first() {
+            return Err(files::recording(key).under(key));
         }
         let linklayer = match self.linklayer.as_str() {
             "atm" => LinkLayerSpec::Atm,

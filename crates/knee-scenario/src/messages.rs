@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 use std::path::Path;
 
 /// Bytes of certificates with TLS over TCP: the server's first answer has 4000 B then.
-const USUAL_CERTIFICATE: u64 = 3_682;
+pub(crate) const USUAL_CERTIFICATE: u64 = 3_682;
 
 /// The largest message, bytes; and most transfers or pages per second.
 const LARGEST_MESSAGE: u64 = 1_000_000_000_000_000;
@@ -260,11 +260,6 @@ pub(crate) struct Messages {
     pub(crate) size: Size,
     /// The other keys, in the engine's form.
     pub(crate) spec: Json,
-    /// True for TLS 1.2.
-    pub(crate) is_tls_1_2: bool,
-    /// Its certificates have another size than usual.
-    pub(crate) has_certificate: bool,
-    pub(crate) streams: u64,
 }
 
 const SIZE_ABOUT: &str = "a size such as \"30 kB\", or a table such as { distribution = \"web-search\" }";
@@ -298,7 +293,7 @@ pub(crate) fn transfers(given: &Table) -> Result<Messages, Vec<Refused>> {
     let Some(size) = size.filter(|_| fields.errors.is_empty()) else { return Err(fields.errors) };
     let starts = arriving.starts(load, "per_second, load").map_err(|error| vec![error])?;
     let spec = json!({"persistent": connection == Some("persistent"), "number": number});
-    Ok(Messages { starts, size, spec, is_tls_1_2: false, has_certificate: false, streams: 1 })
+    Ok(Messages { starts, size, spec })
 }
 
 /// The keys of a preset of requests, as a file would have them.
@@ -471,8 +466,7 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
         "certificate": certificate, "service": service,
         "together": together, "number": number,
     });
-    let has_certificate = certificate != USUAL_CERTIFICATE;
-    Ok(Messages { starts, size, spec, is_tls_1_2: tls == "1.2", has_certificate, streams })
+    Ok(Messages { starts, size, spec })
 }
 
 /// When pages start: a time after the last one, or at times of their own.

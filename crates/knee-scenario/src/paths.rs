@@ -9,6 +9,7 @@ use crate::probes::Probe;
 use crate::units::TIME;
 use crate::words::{near, quoted, shown};
 use knee_core::convert::index;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys of flows; those about what they send, and when, are read in `sent.rs`, as the path does not depend on them.
@@ -44,18 +45,24 @@ const MAX_PROBES: usize = 1000;
 const OTHER_CODEPOINTS: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("NQB", 45)];
 
 /// A flow, or `count` identical ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Group {
     /// Its table; none where the file has no flows.
+    #[serde(skip)]
     pub(crate) given: Table,
     pub(crate) label: Option<String>,
     pub(crate) rtt: u64,
     /// `None` for all links.
     pub(crate) path: Option<Vec<String>>,
+    #[serde(default = "one")]
     pub(crate) count: u64,
     pub(crate) reverse: bool,
     pub(crate) tunnel: Option<String>,
     pub(crate) dscp: u8,
+}
+
+const fn one() -> u64 {
+    1
 }
 
 impl Group {
@@ -121,12 +128,14 @@ pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     Ok(Group { given: given.clone(), label, rtt, path, count, reverse, tunnel, dscp })
 }
 
-/// The path of each single flow, and of each probe, which are groups of one.
+/// The path of each single flow, and of each probe, which are groups of one. Of each group all else is refused that
+/// `check` refuses.
 pub(crate) fn counted_out(
     groups: &[Group],
     probes: &[Probe],
     links: &[Link],
     end: u64,
+    check: impl Fn(usize) -> Read<()>,
 ) -> Read<(Vec<Path>, Vec<Path>)> {
     let total: u64 = groups.iter().map(|group| group.count).fold(0, u64::saturating_add);
     if total > MAX_FLOWS {
@@ -135,7 +144,10 @@ pub(crate) fn counted_out(
     let routes: Vec<Vec<usize>> = groups
         .iter()
         .enumerate()
-        .map(|(i, group)| route(group, links).map_err(|error| within(error, "flows", i)))
+        .map(|(i, group)| {
+            let route = route(group, links).and_then(|route| check(i).map(|()| route));
+            route.map_err(|error| within(error, "flows", i))
+        })
         .collect::<Read<_>>()?;
     let mut paths: Vec<Path> = Vec::new();
     let mut labels = BTreeSet::new();

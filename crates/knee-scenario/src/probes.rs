@@ -9,6 +9,7 @@ use crate::paths::{Group, dscp, names, route};
 use crate::units::{BYTES, TIME};
 use crate::words::{near, quoted, shown};
 use knee_net::spec::{EcnSpec, FlowSpec};
+use serde::Deserialize;
 use std::collections::BTreeSet;
 
 /// The default time between two, ns, and the least.
@@ -18,14 +19,16 @@ const LEAST_INTERVAL: u64 = 100_000;
 const SIZE: u64 = 64;
 
 /// A probe of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Probe {
     /// Its path and label, as of a flow.
+    #[serde(flatten)]
     pub(crate) way: Group,
     interval: u64,
     size: u64,
     start: u64,
     stop: Option<u64>,
+    #[serde(skip)]
     ecn: EcnSpec,
 }
 

@@ -1,26 +1,63 @@
-//! Refusals of settings of `[tcp]` and `[quic]` that contradict the flows, and of what a flow over QUIC cannot have.
+//! Refusals of settings of `[tcp]` and `[quic]` that contradict the flows.
 
 use crate::error::{Refused, refused};
 use crate::fields::{Read, within};
-use crate::sent::Sent;
+use crate::fitting::{Keys, stack};
 use crate::settings::{given_of_quic, given_of_tcp, resolved};
-use crate::traffic::Carried;
 use crate::units::{BYTES, TIME};
-use knee_net::spec::{EcnSpec, QuicSpec, TcpSpec, Transport};
+use knee_net::spec::{QuicSpec, TcpSpec};
+use serde::Deserialize;
 
 /// Keys of `[quic]` that mean nothing to datagrams, which are under no flow control and of full size from the start;
 /// and those that mean nothing to streams.
 const OF_STREAMS: [&str; 3] = ["receive_window", "stream_receive_window", "initial_mtu"];
 const OF_DATAGRAMS: [&str; 1] = ["datagram_buffer"];
+/// Keys of `[quic]` that the simulator's endpoints alone have, and not those of QUIC stacks.
+pub const QUIC_OF_SIMULATOR: [&str; 11] = [
+    "preset",
+    "certificate",
+    "zero_rtt",
+    "retry",
+    "idle_timeout",
+    "initial_window",
+    "initial_rtt",
+    "packet_threshold",
+    "pacing",
+    "gso",
+    "max_streams",
+];
+/// The greatest delay of an ACK for which quinn and noq ask on a path with a shorter RTT, ns.
+const ALWAYS_ASKED: u64 = 25_000_000;
 /// The greatest settings of the simulator's endpoints: the delay of an ACK in ns, packets, and windows in bytes.
 const MOST_DELAY: u64 = 524_000_000;
 const MOST_PACKETS: u64 = 9999;
 const MOST_WINDOW: u64 = (1 << 31) - 1;
 
+/// A flow, for its endpoints.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct End {
+    #[serde(flatten)]
+    pub(crate) keys: Keys,
+    /// Base round-trip time, ns.
+    pub(crate) rtt: u64,
+    /// True for QUIC with the simulator's endpoints, and not those of a QUIC stack.
+    pub(crate) is_own: bool,
+    /// True if a connection has as many streams as it is told.
+    pub(crate) has_streams: bool,
+}
+
+impl End {
+    /// A flow of the simulator with these keys.
+    pub(crate) fn simulated(keys: Keys, rtt: u64) -> Self {
+        let is_own = keys.is_quic() && stack(&keys.cc).is_none();
+        Self { keys, rtt, is_own, has_streams: is_own }
+    }
+}
+
 /// Refuses settings that no flow has, or that mean one transport where both are limited.
-pub(crate) fn check(flows: &[&Sent], tcp: &TcpSpec, quic: &QuicSpec) -> Read<()> {
+pub(crate) fn check(flows: &[End], tcp: &TcpSpec, quic: &QuicSpec) -> Read<()> {
     let no = |found: String, accepted: &str, key: &str| Err(under_table(refused(found, accepted), key));
-    let over: Vec<&&Sent> = flows.iter().filter(|flow| flow.transport == Transport::Quic).collect();
+    let over: Vec<&End> = flows.iter().filter(|flow| flow.keys.is_quic()).collect();
     let (quic, usual) = (&resolved(quic), &resolved(&QuicSpec::default()));
     let given = given_of_quic(quic, usual);
     if !given_of_tcp(tcp, &TcpSpec::default()).is_empty() && over.len() == flows.len() {
@@ -36,8 +73,8 @@ pub(crate) fn check(flows: &[&Sent], tcp: &TcpSpec, quic: &QuicSpec) -> Read<()>
         let accepted = format!("expected receive_window = \"{window}\" in [quic], too, or no such key");
         return no(found, &accepted, "tcp.receive_window");
     }
-    let is_datagrams = |flow: &&&Sent| flow.traffic.as_ref().is_some_and(|carried| carried.is_datagrams);
-    let (datagrams, streams) = (over.iter().any(is_datagrams), !over.iter().all(is_datagrams));
+    let has = |is_datagrams| over.iter().any(|flow| flow.keys.is_datagrams() == is_datagrams);
+    let (datagrams, streams) = (has(true), has(false));
     for key in &given {
         if OF_STREAMS.contains(key) && datagrams && !streams {
             let found = "all QUIC flows send datagrams, which have none".into();
@@ -47,14 +84,36 @@ pub(crate) fn check(flows: &[&Sent], tcp: &TcpSpec, quic: &QuicSpec) -> Read<()>
             return no("no QUIC flow sends datagrams".into(), "leave it out", &format!("quic.{key}"));
         }
     }
-    if given.contains(&"initial_mtu") {
+    let (own, stacks) = (over.iter().any(|flow| flow.is_own), over.iter().any(|flow| !flow.is_own));
+    if own && !stacks && given.contains(&"initial_mtu") {
         let found = "no flow has a QUIC stack's endpoints, and packets of the simulator's have max_mtu from the start";
         return no(found.into(), "leave it out", "quic.initial_mtu");
     }
-    if !over.is_empty() {
+    if let Some(key) = given.iter().find(|key| stacks && !own && QUIC_OF_SIMULATOR.contains(key)) {
+        let found = "all QUIC flows have the endpoints of a QUIC stack, which have no such setting";
+        return no(found.into(), "leave it out", &format!("quic.{key}"));
+    }
+    if own {
         check_limits(quic)?;
     }
-    check_streams(flows, quic)
+    check_streams(flows, quic)?;
+    check_delays(flows, quic)
+}
+
+/// Refuses a delay of ACKs for which no QUIC stack asks.
+fn check_delays(flows: &[End], quic: &QuicSpec) -> Read<()> {
+    let delay = quic.max_ack_delay.unwrap_or_default();
+    let asked = |flow: &End| flow.rtt.max(ALWAYS_ASKED);
+    let stacks = flows.iter().enumerate().filter(|(_, flow)| flow.keys.is_quic() && !flow.is_own);
+    match stacks.into_iter().find(|(_, flow)| delay > asked(flow)) {
+        Some((i, flow)) => {
+            let [delay, asked] = [delay, asked(flow)].map(|ns| TIME.text(ns));
+            let found = format!("{delay} is longer than the RTT of flows[{i}]");
+            let accepted = format!("expected at most {asked}, for which the QUIC stack asks there");
+            Err(under_table(refused(found, accepted), "quic.max_ack_delay"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A refusal below a key such as `quic.max_mtu`.
@@ -88,36 +147,25 @@ fn check_limits(quic: &QuicSpec) -> Read<()> {
 }
 
 /// Refuses more streams than a server lets a client open, and a limit of streams that no flow has.
-fn check_streams(flows: &[&Sent], quic: &QuicSpec) -> Read<()> {
-    let (most, mut several) = (u64::from(quic.max_streams), false);
-    for (i, flow) in flows.iter().enumerate() {
-        let streams = flow.traffic.as_ref().map_or(1, Carried::streams);
-        several |= streams > 1;
+fn check_streams(flows: &[End], quic: &QuicSpec) -> Read<()> {
+    let most = u64::from(quic.max_streams);
+    for (i, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.keys.streams() > 1) {
+        let no = |found: String, accepted: String| {
+            Err(within(refused(found, accepted).under("streams").under("traffic"), "flows", i))
+        };
+        if !flow.has_streams {
+            let found = "connections of QUIC have one stream on the ground host";
+            return no(found.into(), "expected the ground \"sim\", or no such key".into());
+        }
+        let streams = flow.keys.streams();
         if streams > most {
             let found = format!("{streams} is more than max_streams of [quic], {most}");
-            let error = refused(found, format!("expected at most {most}, or a larger max_streams"));
-            return Err(within(error.under("streams").under("traffic"), "flows", i));
+            return no(found, format!("expected at most {most}, or a larger max_streams"));
         }
     }
-    if !several && quic.max_streams != QuicSpec::default().max_streams {
+    if flows.iter().all(|flow| flow.keys.streams() == 1) && quic.max_streams != QuicSpec::default().max_streams {
         let accepted = "expected streams of 2 or more in a flow's traffic, or no such key";
-        return Err(refused("no connection has several streams", accepted).under("max_streams").under("quic"));
-    }
-    Ok(())
-}
-
-/// Refuses what means nothing to a flow over QUIC.
-pub(crate) fn check_flow(flow: &Sent) -> Read<()> {
-    if flow.transport != Transport::Quic {
-        return Ok(());
-    }
-    if matches!(flow.ecn, EcnSpec::Accurate | EcnSpec::L4s) && flow.is_classic() {
-        let found = "QUIC has feedback of its own, and sends ECT(0)";
-        return Err(refused(found, "expected true or false").under("ecn"));
-    }
-    if flow.paced {
-        let accepted = "expected pacing = \"auto\", or no such key";
-        return Err(refused("QUIC paces every flow", accepted).under("pacing"));
+        return Err(under_table(refused("no connection has several streams", accepted), "quic.max_streams"));
     }
     Ok(())
 }

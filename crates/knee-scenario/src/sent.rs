@@ -4,6 +4,7 @@
 use crate::Path;
 use crate::error::{Refused, refused};
 use crate::fields::{Fields, Read, switch, table, text, word};
+use crate::fitting::{DATAGRAMS, Keys, NONE, Times, stack};
 use crate::node::{Table, Value};
 use crate::params::{find, resolve};
 use crate::traffic::{Carried, traffic};
@@ -15,29 +16,16 @@ use knee_net::spec::{EcnSpec, FlowSpec, Transport};
 use knee_traffic::TrafficSpec;
 use std::path::Path as FilePath;
 
-/// The name of no congestion control, which datagrams have.
-const NONE: &str = "none";
-const DATAGRAMS: &str = "datagrams have no congestion control";
 /// Keys of flows that only the Python package reads.
 const PYTHONS: [&str; 3] = ["program", "receiver", "receiver_params"];
-/// QUIC stacks whose congestion controls only the Python package runs.
-const STACKS: [&str; 2] = ["quinn:", "noq:"];
 
-/// Traffic of one flow, or each of `count` identical ones.
+/// What one flow sends, or each of `count` identical ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    cc: String,
+    pub(crate) keys: Keys,
     cc_params: ParamsSpec,
-    start: u64,
-    stagger: u64,
-    stop: Option<u64>,
-    lasts: Option<u64>,
-    bytes: Option<u64>,
-    pub(crate) transport: Transport,
-    tls: bool,
-    pub(crate) paced: bool,
-    pub(crate) ecn: EcnSpec,
-    pub(crate) traffic: Option<Carried>,
+    times: Times,
+    traffic: Option<Carried>,
 }
 
 /// Reads what a flow sends; all but these keys have been read.
@@ -46,11 +34,11 @@ pub(crate) struct Sent {
 /// The first key at fault, below the flow.
 pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     let carried = carried(given)?;
-    let is_datagrams = carried.as_ref().is_some_and(|carried| carried.is_datagrams);
+    let is_datagrams = carried.as_ref().is_some_and(|carried| carried.keys().is_datagrams());
     if let Some(error) = PYTHONS.iter().find_map(|key| not_here(given, key)) {
         return Err(error);
     }
-    let is_stacks = given.text("cc").is_some_and(|cc| STACKS.iter().any(|stack| cc.starts_with(stack)));
+    let is_stacks = given.text("cc").is_some_and(|cc| stack(cc).is_some());
     if let Some(error) = not_here(given, "cc").filter(|_| is_stacks) {
         return Err(error);
     }
@@ -86,42 +74,24 @@ pub(crate) fn sent(given: &Table, count: u64, end: u64) -> Read<Sent> {
     if let Some(error) = fields.errors.into_iter().next() {
         return Err(error);
     }
-    let transport = transport.unwrap_or(if is_datagrams { "udp" } else { "tcp" });
-    check(carried.as_ref(), given, (cc == Some(NONE), transport), ecn)?;
-    if tls && transport != "quic" {
-        return Err(
-            refused("TCP flows are not encrypted", "expected transport = \"quic\", or no such key").under("tls")
-        );
-    }
-    let (start, stagger) = (start.unwrap_or_default(), stagger.unwrap_or_default());
-    let last = start.saturating_add((count - 1).saturating_mul(stagger));
-    let time = |at| TIME.text(at);
-    if last >= end {
-        let found = format!("the start at {} is not before the end at {}", time(last), time(end));
-        let key = if start >= end { "start" } else { "stagger" };
-        return Err(refused(found, "expected an earlier start or a longer duration").under(key));
-    }
-    if stop.is_some() && lasts.is_some() {
-        return Err(refused("stop and lasts are both given", "expected one of them").under("lasts"));
-    }
-    if let Some(stop) = stop.filter(|stop| *stop <= last) {
-        let found = format!("the stop at {} is not after the start at {}", time(stop), time(last));
-        return Err(refused(found, "expected a later stop").under("stop"));
-    }
-    Ok(Sent {
-        cc: cc.unwrap_or_default().into(),
-        cc_params: cc_params.unwrap_or_default(),
-        start,
-        stagger,
-        stop,
-        lasts,
-        bytes,
-        transport: if is_quic { Transport::Quic } else { Transport::Tcp },
+    let cc = cc.unwrap_or_default();
+    let keys = Keys {
+        cc: cc.into(),
+        transport: transport.unwrap_or(if is_datagrams { "udp" } else { "tcp" }).into(),
         tls,
-        paced: pacing == Some("on"),
-        traffic: carried,
+        bytes,
+        is_paced: pacing == Some("on"),
         ecn: ecn.unwrap_or(least),
-    })
+        is_classic: least == EcnSpec::Off,
+        traffic: carried.as_ref().map(Carried::keys),
+        is_program: false,
+        receiver: None,
+    };
+    keys.check()?;
+    let (start, stagger) = (start.unwrap_or_default(), stagger.unwrap_or_default());
+    let times = Times { start, stagger, stop, lasts };
+    times.check(count, end)?;
+    Ok(Sent { keys, cc_params: cc_params.unwrap_or_default(), times, traffic: carried })
 }
 
 /// The traffic of a flow; none for an endless stream or a transfer.
@@ -138,74 +108,6 @@ fn not_here(given: &Table, key: &str) -> Option<Refused> {
     let accepted = "here the simulator runs neither programs nor QUIC stacks; leave it out";
     let node = given.get(key)?;
     Some(refused(format!("{} is not read here", shown(&node.value)), accepted).under(key))
-}
-
-/// Refuses keys of a flow that contradict its traffic.
-fn check(
-    carried: Option<&Carried>,
-    given: &Table,
-    (is_without_cc, transport): (bool, &str),
-    ecn: Option<EcnSpec>,
-) -> Read<()> {
-    let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
-    let (is_quic, is_datagrams) = (transport == "quic", carried.is_some_and(|carried| carried.is_datagrams));
-    if !is_datagrams && is_without_cc {
-        return no("only datagrams have none".into(), "expected the name of a congestion control", "cc");
-    }
-    if !is_datagrams && transport == "udp" {
-        let found = "\"udp\" carries only datagrams".into();
-        return no(found, "expected tcp, quic, or a table traffic", "transport");
-    }
-    let Some(carried) = carried else { return Ok(()) };
-    let kind = carried.kind;
-    if is_quic && carried.is_tls_1_2() {
-        let found = "QUIC's handshake is that of TLS 1.3".into();
-        return no(found, "expected \"1.3\", or no such key", "tls").map_err(|error| error.under("traffic"));
-    }
-    if is_quic && carried.has_certificate() {
-        let found = "the certificates of QUIC's handshake are those of [quic]".into();
-        let accepted = "expected certificate in [quic], or no such key";
-        return no(found, accepted, "certificate").map_err(|error| error.under("traffic"));
-    }
-    if !is_quic && carried.streams() > 1 {
-        let found = "a connection of TCP has one stream".into();
-        let accepted = "expected transport = \"quic\", or no such key";
-        return no(found, accepted, "streams").map_err(|error| error.under("traffic"));
-    }
-    if given.get("bytes").is_some() {
-        let found = format!("traffic of kind {kind} has sizes of its own");
-        return no(found, "expected one of bytes and traffic", "bytes");
-    }
-    if is_datagrams { check_datagrams(kind, given, (is_without_cc, transport), ecn) } else { Ok(()) }
-}
-
-/// Refuses keys of a flow that contradict its datagrams.
-fn check_datagrams(
-    kind: &str,
-    given: &Table,
-    (is_without_cc, transport): (bool, &str),
-    ecn: Option<EcnSpec>,
-) -> Read<()> {
-    let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
-    if transport == "quic" {
-        let found = "over QUIC datagrams are under a congestion control".into();
-        return if is_without_cc { no(found, "expected the name of a congestion control", "cc") } else { Ok(()) };
-    }
-    if !is_without_cc {
-        return no(DATAGRAMS.into(), "leave it out", "cc");
-    }
-    if transport != "udp" {
-        let found = format!("traffic of kind {kind} goes in datagrams");
-        return no(found, "expected \"quic\", or no such key", "transport");
-    }
-    if given.text("pacing") == Some("on") {
-        return no(format!("traffic of kind {kind} has times of its own"), "leave it out", "pacing");
-    }
-    if ecn == Some(EcnSpec::Accurate) {
-        let found = "\"accurate\" is feedback of TCP".into();
-        return no(found, "expected true, false or \"l4s\"", "ecn");
-    }
-    Ok(())
 }
 
 /// The ECN that an algorithm has at least, by its reaction to marks.
@@ -238,31 +140,27 @@ fn ecn(value: &Value, cc: &str, least: EcnSpec) -> Read<EcnSpec> {
 }
 
 impl Sent {
-    /// The reaction of its algorithm to marks is that of RFC 3168.
-    pub(crate) fn is_classic(&self) -> bool {
-        knee_cc::find(&self.cc).is_none_or(|entry| entry.needs.ecn == Ecn::Classic)
-    }
-
     /// Its traffic in the engine's form, with the files that it names; `mtu` is the UDP payload of QUIC's full packets.
     pub(crate) fn traffic(&self, folder: Option<&FilePath>, mtu: u64) -> Read<Option<TrafficSpec>> {
-        let quic = Some(mtu).filter(|_| self.transport == Transport::Quic);
+        let quic = Some(mtu).filter(|_| self.keys.is_quic());
         let spec = self.traffic.as_ref().map(|carried| carried.spec(folder, quic));
         spec.transpose().map_err(|error| error.under("traffic"))
     }
 
     /// Flow `number`, from 0, of identical ones, on its path, in a run that ends at `end`.
     pub(crate) fn spec(&self, number: u64, path: &Path, end: u64, traffic: Option<TrafficSpec>) -> FlowSpec {
-        let start = self.start + number * self.stagger;
-        let stop = self.lasts.map_or(self.stop.unwrap_or(end), |lasts| start.saturating_add(lasts));
+        let Times { start, stagger, stop, lasts } = self.times;
+        let start = start + number * stagger;
+        let stop = lasts.map_or(stop.unwrap_or(end), |lasts| start.saturating_add(lasts));
         FlowSpec {
             cc_params: serde_json::value::to_raw_value(&self.cc_params).ok(),
-            bytes: self.bytes,
-            pacing: self.paced,
+            bytes: self.keys.bytes,
+            pacing: self.keys.is_paced,
             traffic,
-            ecn: self.ecn,
-            transport: self.transport,
-            tls: self.tls,
-            ..path.flow(&self.cc, start, stop.min(end))
+            ecn: self.keys.ecn,
+            transport: if self.keys.is_quic() { Transport::Quic } else { Transport::Tcp },
+            tls: self.keys.tls,
+            ..path.flow(&self.keys.cc, start, stop.min(end))
         }
     }
 }

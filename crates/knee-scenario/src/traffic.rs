@@ -3,7 +3,7 @@
 use crate::error::{Refused, refused};
 use crate::fields::{Fields, Read, line, list, out_of_range, switch, table, word};
 use crate::files::{KIND_PACKETS, find};
-use crate::messages::{Messages, Starts, requests, transfers};
+use crate::messages::{Messages, Starts, USUAL_CERTIFICATE, requests, transfers};
 use crate::node::{Table, Value};
 use crate::params::{parse, text};
 use crate::recordings;
@@ -11,14 +11,45 @@ use crate::units::{BYTES, RATE, TIME};
 use crate::words::{near, quoted, shown};
 use knee_core::ValueSpec;
 use knee_traffic::{Entry, Given, TrafficSpec, registry};
+use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
+
+/// Keys of traffic that a flow's other keys depend on.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Carries {
+    pub(crate) kind: String,
+    tls: Option<String>,
+    certificate: Option<u64>,
+    streams: Option<u64>,
+}
+
+impl Carries {
+    /// True if it goes in datagrams.
+    pub(crate) fn is_datagrams(&self) -> bool {
+        knee_traffic::find(&self.kind).is_some_and(Entry::sends_datagrams)
+    }
+
+    /// True if its TLS is 1.2.
+    pub(crate) fn is_tls_1_2(&self) -> bool {
+        self.tls.as_deref() == Some("1.2")
+    }
+
+    /// True if its certificates with TLS have another size than usual.
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.certificate.is_some_and(|size| size != USUAL_CERTIFICATE)
+    }
+
+    /// Requests at once on a connection.
+    pub(crate) fn streams(&self) -> u64 {
+        self.streams.unwrap_or(1)
+    }
+}
 
 /// Traffic of a flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
-    pub(crate) kind: &'static str,
-    pub(crate) is_datagrams: bool,
+    kind: &'static str,
     what: What,
 }
 
@@ -39,19 +70,15 @@ const QUIC_HEADERS: u64 = 10;
 const RTC_PACKET: u64 = 1240;
 
 impl Carried {
-    /// True if its TLS is 1.2.
-    pub(crate) const fn is_tls_1_2(&self) -> bool {
-        matches!(&self.what, What::Messages(messages) if messages.is_tls_1_2)
-    }
-
-    /// True if its certificates with TLS have another size than usual.
-    pub(crate) const fn has_certificate(&self) -> bool {
-        matches!(&self.what, What::Messages(messages) if messages.has_certificate)
-    }
-
-    /// Requests at once on a connection.
-    pub(crate) const fn streams(&self) -> u64 {
-        if let What::Messages(messages) = &self.what { messages.streams } else { 1 }
+    /// The keys that a flow's other keys depend on.
+    pub(crate) fn keys(&self) -> Carries {
+        let spec = if let What::Messages(messages) = &self.what { &messages.spec } else { &Json::Null };
+        Carries {
+            kind: self.kind.into(),
+            tls: spec["tls"].as_str().map(str::to_owned),
+            certificate: spec["certificate"].as_u64(),
+            streams: spec["streams"].as_u64(),
+        }
     }
 
     /// The engine's form, with the content of the files that it names; `quic` is the UDP payload of QUIC's full
@@ -150,7 +177,7 @@ pub(crate) fn traffic(value: &Value) -> Result<Carried, Vec<Refused>> {
         "video" => What::Known(video(given)?),
         _ => What::Known(declared(entry, given)?),
     };
-    Ok(Carried { kind: entry.name, is_datagrams: entry.sends_datagrams(), what })
+    Ok(Carried { kind: entry.name, what })
 }
 
 /// A kind whose keys are the parameters that its entry declares.

@@ -28,7 +28,7 @@ from pydantic import (
 from knee.errors import Refused
 from knee.own import CONTROL, QUEUE, Named, code_allowed, name_of, named_in
 from knee.scenario import Changes, Core, Plain, commands, defaults, registry, units
-from knee.scenario.check import DATAGRAMS, check, check_capacity, check_flow, check_link
+from knee.scenario.check import check, check_capacity, check_flow, check_link
 from knee.scenario.commands import PROGRAM_CC
 from knee.scenario.defaults import DEFAULT_LINK, fill_defaults, share_with_reverse
 from knee.scenario.fields import (
@@ -91,7 +91,7 @@ class Slot(Table):
 
     min: SomeTime = Field(description='the least time to the next slot, such as "800 us"')
     max: SomeTime | None = Field(None, description="the greatest time to it; default: min")
-    packets: int | None = Field(None, ge=1, description="the number of packets of a slot at most")
+    packets: int | None = Field(None, ge=1, lt=2**64, description="the number of packets of a slot at most")
     bytes: SomeBytes | None = Field(None, description='bytes after which a slot takes no more, such as "64 kB"')
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class _Chooses(Table):
         if key == "cc" and name in WITHOUT_CC:
             if given:
                 own = "a program takes its parameters in its command line"
-                raise Refused(own if name == PROGRAM_CC else DATAGRAMS, "leave it out")
+                raise Refused(own if name == PROGRAM_CC else "datagrams have no congestion control", "leave it out")
             return {}
         if key == "queue" and name == "cake":
             if "nat" in given:
@@ -203,11 +203,11 @@ class _Queueing(_Chooses):
     linklayer: defaults.LinkLayer = Field("ethernet", description='"ethernet", "atm" or "ptm"')
     mpu: Bytes = Field(0, le=10_000, description='bytes that each packet takes at least, such as "64 B"')
 
-    _checked_capacity = model_validator(mode="after")(check_capacity)
-
 
 class Reverse(_Queueing):
     """The reverse direction of a link."""
+
+    _checked = model_validator(mode="after")(check_capacity)
 
 
 class Link(_Queueing):
@@ -278,7 +278,7 @@ class Flow(_Chooses):
     stop: SomeTime | None = Field(None, description='a stop time such as "60 s"; default: the end')
     lasts: SomeTime | None = Field(None, description='a duration from its own start, instead of stop, such as "200 s"')
     bytes: SomeBytes | None = Field(None, description='the size of a finite transfer, such as "10 MB"')
-    count: int = Field(1, ge=1, description="a number of identical flows, 1 or more")
+    count: int = Field(1, ge=1, lt=2**64, description="a number of identical flows, 1 or more")
     stagger: Time = Field(0, description='the time between the starts of identical flows, such as "4 s"')
     transport: Literal["tcp", "quic", "udp"] = Field("tcp", description='"tcp" or "quic"')
     tls: bool = Field(False, description="whether QUIC's packets are encrypted: true or false")

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from knee import _core
 from knee.errors import Refused
 from knee.scenario import offered, registry
 from knee.scenario.model import WITHOUT_CC
-from knee.scenario.spec import OF_OWN, has_own_endpoints
+from knee.scenario.spec import has_own_endpoints
 from knee.scenario.units import format_time
 
 if TYPE_CHECKING:
@@ -290,8 +291,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
     quic = [flow for flow in scenario.flows if flow.transport == "quic"]
     stacks = sorted({flow.cc for flow in quic if not has_own_endpoints(scenario, flow)})
     usual = type(scenario.quic)()
-    told = [key for key in scenario.quic.told if key in OF_OWN]
-    given = [f"quic.{key}" for key in told if getattr(scenario.quic, key) != getattr(usual, key)]
+    own = [key for key in scenario.quic.told if key in _core.quic_of_simulator()]
+    given = [f"quic.{key}" for key in own if getattr(scenario.quic, key) != getattr(usual, key)]
     if not stacks or not given or all(flow.cc in stacks for flow in quic):
         return []
     has = "has" if len(given) == 1 else "have"

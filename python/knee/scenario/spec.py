@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, TypedDict
 from knee.errors import Refused, scenario_errors, under
 from knee.own import IN_POLICY, IN_SOURCE, Named, is_absent, kernel_source, policy_of
 from knee.scenario import Core, offered, paths, registry, timed
+from knee.scenario.check import ecn, keys, limit, refuse, slot
 from knee.scenario.declared import name_with
 from knee.scenario.defaults import DEFAULT_LINK
-from knee.scenario.traffic import NO_CC, Probe, sends_datagrams
-from knee.scenario.units import format_bytes, format_time, shown
+from knee.scenario.traffic import NO_CC, Probe
+from knee.scenario.units import shown
 
 if TYPE_CHECKING:
     from knee.scenario.model import Flow, Link, Reverse, Scenario
@@ -55,16 +56,16 @@ def build(scenario: Scenario) -> Specification:
     named = dict.fromkeys(part.tunnel for part in parts if part.tunnel is not None)
     tunnels = {name: i for i, name in enumerate(named)}
     # As the file has it: the one bottleneck is written [link].
-    keys = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
+    written = ["link"] if list(numbers) == [DEFAULT_LINK] else [f"links[{i}]" for i in range(len(numbers))]
     _check_endpoints(scenario)
     return {
         "duration": scenario.duration,
         "seed": scenario.seed,
         "warmup": scenario.warmup,
         "interval": scenario.interval,
-        "tcp": {name: getattr(scenario.tcp, name) for name in type(scenario.tcp).model_fields},
-        "quic": {name: getattr(scenario.quic, name) for name in scenario.quic.told},
-        "links": [_link(link, key) for link, key in zip(scenario.links, keys, strict=True)],
+        "tcp": _tcp(scenario),
+        "quic": _quic(scenario),
+        "links": [_link(link, key) for link, key in zip(scenario.links, written, strict=True)],
         "flows": [*_flows(scenario, numbers, tunnels), *_probes(scenario, numbers, tunnels)],
         "changes": _changes(scenario, numbers),
     }
@@ -82,16 +83,16 @@ def _queueing(link: Link | Reverse, key: str) -> Core:
         raise Refused(*_absent("Python class", link.queue, "queue"), key=f"{key}.queue")
     entry = registry.queues()[link.queue]
     # The core knows a class with its values, not its parameters.
-    own, slot = isinstance(link.queue, Named), link.slot
+    own = isinstance(link.queue, Named)
     return recorded | {
         "capacity": capacity,
         "model": link.chosen("model"),
         "queue": name_with(link.queue, link.queue_params) if own else link.queue,
-        "limit": link.limit and {link.limit.kind: link.limit.amount},
+        "limit": limit(link),
         "queue_params": {} if own else entry.tagged(link.queue_params),
         "overhead": link.overhead,
         "corrupt": link.corrupt,
-        "slot": slot and {"min": slot.min, "max": slot.max or slot.min, "packets": slot.packets, "bytes": slot.bytes},
+        "slot": slot(link),
         "linklayer": link.linklayer,
         "mpu": link.mpu,
     }
@@ -160,7 +161,7 @@ def _flows(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int])
             "path": [numbers[name] for name in flow.path or []],
             "reverse": flow.direction == "reverse",
             "pacing": flow.pacing == "on",
-            "ecn": _ecn(flow),
+            "ecn": ecn(flow),
             "transport": "tcp" if flow.transport == "udp" else flow.transport,
             "tls": flow.tls,
             "dscp": flow.dscp,
@@ -180,10 +181,6 @@ def _flows(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int])
     return flows
 
 
-def _ecn(part: Flow | Probe) -> str:
-    return part.ecn if isinstance(part.ecn, str) else "on" if part.ecn else "off"
-
-
 def _probes(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int]) -> list[Core]:
     """Probes, as flows after those of the scenario."""
     return [
@@ -195,7 +192,7 @@ def _probes(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int]
             "path": [numbers[name] for name in probe.path or []],
             "reverse": probe.direction == "reverse",
             "pacing": False,
-            "ecn": _ecn(probe),
+            "ecn": ecn(probe),
             "transport": "tcp",
             "tls": False,
             "dscp": probe.dscp,
@@ -209,89 +206,23 @@ def _probes(scenario: Scenario, numbers: dict[str, int], tunnels: dict[str, int]
     ]
 
 
-#: The greatest delay of an ACK for which quinn and noq ask on a path with a shorter RTT, ns.
-_ALWAYS_ASKED = 25_000_000
-#: Keys of [quic] that mean nothing to datagrams, which are under no flow control and of full size from the start, and
-#: those that mean nothing to streams.
-_OF_STREAMS, _OF_DATAGRAMS = ("receive_window", "stream_receive_window", "initial_mtu"), ("datagram_buffer",)
+def _tcp(scenario: Scenario) -> Core:
+    return dict(scenario.tcp)
 
-#: Keys of [quic] that the simulator's endpoints alone have, and not those of QUIC stacks.
-OF_OWN = (
-    "preset",
-    "certificate",
-    "zero_rtt",
-    "retry",
-    "idle_timeout",
-    "initial_window",
-    "initial_rtt",
-    "packet_threshold",
-    "pacing",
-    "gso",
-    "max_streams",
-)
+
+def _quic(scenario: Scenario) -> Core:
+    return {name: getattr(scenario.quic, name) for name in scenario.quic.told}
 
 
 def _check_endpoints(scenario: Scenario, *, on_host: bool | None = None) -> None:
     """Refuses settings of [tcp] and [quic] that no flow has, or that mean one transport where both are limited."""
-    quic = [flow for flow in scenario.flows if flow.transport == "quic"]
-    if scenario.tcp != type(scenario.tcp)() and len(quic) == len(scenario.flows):
-        raise Refused("all flows are QUIC flows", "expected a TCP flow, or no table [tcp]", key="tcp")
-    usual = type(scenario.quic)()
-    if scenario.quic != usual and not quic:
-        raise Refused("no flow is a QUIC flow", 'expected one with transport = "quic", or no table [quic]', key="quic")
-    if quic and scenario.tcp.receive_window is not None and scenario.quic.receive_window is None:
-        found = (
-            f"{format_bytes(scenario.tcp.receive_window)} limits the flows over TCP, and those over QUIC have no limit"
-        )
-        accepted = (
-            f'expected receive_window = "{format_bytes(scenario.tcp.receive_window)}" in [quic], too, or no such key'
-        )
-        raise Refused(found, accepted, key="tcp.receive_window")
-    given = [key for key in type(usual).model_fields if getattr(scenario.quic, key) != getattr(usual, key)]
-    kinds = {sends_datagrams(flow.traffic) for flow in quic}
-    for key in given:
-        if key in _OF_STREAMS and kinds == {True}:
-            raise Refused("all QUIC flows send datagrams, which have none", "leave it out", key=f"quic.{key}")
-        if key in _OF_DATAGRAMS and kinds == {False}:
-            raise Refused("no QUIC flow sends datagrams", "leave it out", key=f"quic.{key}")
-    own = [has_own_endpoints(scenario, flow, on_host=on_host) for flow in quic]
-    if quic and all(own) and "initial_mtu" in given:
-        found = "no flow has a QUIC stack's endpoints, and packets of the simulator's have max_mtu from the start"
-        raise Refused(found, "leave it out", key="quic.initial_mtu")
-    of_own = next((key for key in given if key in OF_OWN), None)
-    if quic and not any(own) and of_own is not None:
-        found = "all QUIC flows have the endpoints of a QUIC stack, which have no such setting"
-        raise Refused(found, "leave it out", key=f"quic.{of_own}")
-    if any(own):
-        _check_own_endpoints(scenario)
-    _check_streams(scenario)
-    for i, flow in enumerate(scenario.flows):
-        stacks = flow.transport == "quic" and not has_own_endpoints(scenario, flow, on_host=on_host)
-        if stacks and scenario.quic.max_ack_delay > max(_ALWAYS_ASKED, flow.rtt):
-            found = f"{format_time(scenario.quic.max_ack_delay)} is longer than the RTT of flows[{i}]"
-            accepted = (
-                f"expected at most {format_time(max(_ALWAYS_ASKED, flow.rtt))}, for which the QUIC stack asks there"
-            )
-            raise Refused(found, accepted, key="quic.max_ack_delay")
+    ends = [_end(scenario, flow, on_host=on_host) for flow in scenario.flows]
+    refuse("endpoints", {"tcp": _tcp(scenario), "quic": _quic(scenario), "flows": ends})
 
 
-def _check_streams(scenario: Scenario) -> None:
-    """Refuses more streams than a server lets a client open, and a limit of streams that no flow has."""
-    most, several = scenario.quic.max_streams, False
-    for i, flow in enumerate(scenario.flows):
-        streams, key = getattr(flow.traffic, "streams", 1), f"flows[{i}].traffic.streams"
-        several |= streams > 1
-        if streams > 1 and not has_own_endpoints(scenario, flow):
-            found = "connections of QUIC have one stream on the ground host"
-            raise Refused(found, 'expected the ground "sim", or no such key', key=key)
-        if streams > max(most, 1):
-            found = f"{streams} is more than max_streams of [quic], {most}"
-            raise Refused(found, f"expected at most {most}, or a larger max_streams", key=key)
-    if not several and most != type(scenario.quic)().max_streams:
-        found = "no connection has several streams"
-        raise Refused(
-            found, "expected streams of 2 or more in a flow's traffic, or no such key", key="quic.max_streams"
-        )
+def _end(scenario: Scenario, flow: Flow, *, on_host: bool | None = None) -> Core:
+    own = has_own_endpoints(scenario, flow, on_host=on_host)
+    return keys(flow) | {"rtt": flow.rtt, "is_own": own, "has_streams": has_own_endpoints(scenario, flow)}
 
 
 def has_own_endpoints(scenario: Scenario, flow: Flow, *, on_host: bool | None = None) -> bool:
@@ -311,48 +242,10 @@ def check_on_host(scenario: Scenario) -> None:
             _check_quic(scenario, flow, f"flows[{i}]", on_host=True)
 
 
-def _check_own_endpoints(scenario: Scenario) -> None:
-    """Refuses settings that the simulator's endpoints do not have."""
-    quic = scenario.quic
-    for key, most, said in (
-        ("max_ack_delay", 524_000_000, format_time),
-        ("ack_eliciting_threshold", 9999, str),
-        ("receive_window", 2**31 - 1, format_bytes),
-        ("stream_receive_window", 2**31 - 1, format_bytes),
-    ):
-        value = getattr(quic, key)
-        if value is not None and value > most:
-            found = f"{said(value)} is more than the simulator's endpoints have"
-            raise Refused(found, f"expected at most {said(most)}", key=f"quic.{key}")
-    for key in ("receive_window", "stream_receive_window"):
-        value = getattr(quic, key)
-        if value is not None and value < quic.max_mtu:
-            found = f"{format_bytes(value)} does not hold a packet of max_mtu, {format_bytes(quic.max_mtu)}"
-            raise Refused(found, f"expected at least {format_bytes(quic.max_mtu)}, or no such key", key=f"quic.{key}")
-
-
 def _check_quic(scenario: Scenario, flow: Flow, key: str, *, on_host: bool | None = None) -> None:
     """Refuses what means nothing to a QUIC flow."""
-    own = has_own_endpoints(scenario, flow, on_host=on_host)
-    entry = registry.flow_controls()[flow.cc]
-    classic = entry.needs["ecn"] == "classic"
-    if not classic and not own:
-        found = f"{flow.cc} counts CE marks one by one, and the QUIC stack reports only that there were some"
-        accepted = 'expected ground "sim", transport = "tcp", or another congestion control'
-        raise Refused(found, accepted, key=f"{key}.cc")
-    if isinstance(flow.ecn, str) and classic:
-        found = "QUIC has feedback of its own, and sends ECT(0)"
-        raise Refused(found, "expected true or false", key=f"{key}.ecn")
-    if flow.cc in registry.quic_controllers() and flow.traffic is not None and sends_datagrams(flow.traffic):
-        found = f"{flow.cc} runs in a QUIC stack, which carries streams here, and {flow.traffic.kind} sends datagrams"
-        raise Refused(found, "expected a congestion control of knee list cc, or other traffic", key=f"{key}.cc")
-    if flow.cc.startswith("noq:") and flow.traffic is not None and flow.traffic.kind in ("transfers", "bursts"):
-        found = (
-            f"noq does not tell when a message is acknowledged, as which one of {flow.traffic.kind} counts as complete"
-        )
-        raise Refused(found, "expected a congestion control that is not noq's, or other traffic", key=f"{key}.cc")
-    if flow.pacing == "on":
-        raise Refused("QUIC paces every flow", 'expected pacing = "auto", or no such key', key=f"{key}.pacing")
+    with under(key):
+        refuse("quic", _end(scenario, flow, on_host=on_host))
 
 
 def span(scenario: Scenario, flow: Flow, number: int) -> tuple[int, int]:
@@ -369,8 +262,7 @@ def _changes(scenario: Scenario, links: dict[str, int]) -> list[Core]:
         if change.flow is not None:
             whats: Core = {"rtt": {"flow": flows[change.flow], "rtt": change.rtt}}
         else:
-            limit = change.limit and {change.limit.kind: change.limit.amount}
-            given = {"rate": change.rate, "loss": change.loss, "limit": limit}
+            given = {"rate": change.rate, "loss": change.loss, "limit": limit(change)}
             link = links[change.link or ""]
             whats = {key: {"link": link, key: value} for key, value in given.items() if value is not None}
         changes += [{"at": change.at, "what": {key: what}} for key, what in whats.items()]
