@@ -410,3 +410,36 @@ def test_a_change_of_the_other_form_of_links_names_the_key_to_use(
         loading.apply(data, [change])
     told = words.rpartition("use ")[2].partition(" or ")[0]
     from_dict(loading.apply(data, [f"{told}={change.partition('=')[2]}"]) | {"name": "x"})
+
+
+def test_a_scenario_that_the_run_refuses_names_its_place_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only a run looks for the trace; the scenario says where its file has it, as the command does."""
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text(
+        'duration = "1 s"\n\n[[flows]]\ncc = "reno"\nrtt = "20 ms"\n\n[link]\ntrace = "nowhere.down"\n'
+    )
+    made = load("c.toml")
+    place = 'c.toml:8:9: link.trace: the trace "nowhere.down" was not found'
+    assert main(["run", "c.toml"]) == 2
+    assert place in capsys.readouterr().err
+    for asks in (knee.run, knee.Simulation, lambda one: knee.run(one.seeded(2))):
+        with pytest.raises(ScenarioError, match=re.escape(place)):
+            asks(made)
+    # Nothing else of it differs, and what is no longer the file's has no place there.
+    again = from_toml(Path("c.toml").read_text(encoding="utf-8"), name="c")
+    assert (again, again.plain(), pickle.dumps(again)) == (made, made.plain(), pickle.dumps(made))
+    changed = [
+        made.replace({"title": "x"}),
+        made.model_copy(update={"links": made.links}),
+        pickle.loads(pickle.dumps(made)),
+    ]
+    for other in [*changed, load("c.toml", {"link.limit": "9 packets"})]:
+        with pytest.raises(ScenarioError) as error:
+            knee.run(other)
+        assert str(error.value).startswith("c: link.trace: ")
+    with pytest.raises(ScenarioError, match=re.escape(place)):
+        knee.run(made, set=["link.limit=9 packets"])
+    with pytest.raises(ScenarioError, match=r"^--set link.trace=none on c.toml: link.trace: "):
+        knee.run(made, set=["link.trace=none"])

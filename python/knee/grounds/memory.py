@@ -195,7 +195,7 @@ def check(
     Raises:
         ScenarioError: names the key that makes it large, the memory and what would need less.
     """
-    where = where or scenario.name
+    where = where or scenario.where
     try:
         limit = parse_bytes(most, zero=False) if isinstance(most, str) else available_memory() if most is None else most
     except Refused as refused:

@@ -58,7 +58,7 @@ def check_allowed(scenario: Scenario, allowed: bool, where: str | None = None) -
                 f"it would run {shown(flow.program.send)} on this machine, and programs run only where that is allowed"
             )
             accepted = "expected --allow-programs, or allow_programs=True in Python, once you have read them"
-            raise ScenarioError(where or scenario.name, f"flows[{i}].program", found, accepted)
+            raise ScenarioError(where or scenario.where, f"flows[{i}].program", found, accepted)
 
 
 def locate(program: Program, role: str, values: Mapping[str, str] | None = None) -> Executable:

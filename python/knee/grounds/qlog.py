@@ -38,7 +38,7 @@ def check(scenario: Scenario, ground: str, out: str | Path | None, where: str | 
     """
     if out is None:
         raise InputError("qlog files are written to a result folder; name one with out.")
-    name = where or scenario.name
+    name = where or scenario.where
     logged = grounds.find(ground).logs
     if not any(flow.transport in logged for flow in scenario.flows):
         able = [other for other, it in grounds.GROUNDS.items() if {flow.transport for flow in scenario.flows} & it.logs]

@@ -49,7 +49,7 @@ def check_capture(scenario: Scenario, ground: str, out: str | Path | None, where
     if any(flow.transport == "quic" for flow in scenario.flows):
         found = "packets of QUIC flows are not captured"
         raise ScenarioError(
-            where or scenario.name, "flows", found, 'expected transport = "tcp", or no --pcap; see --qlog'
+            where or scenario.where, "flows", found, 'expected transport = "tcp", or no --pcap; see --qlog'
         )
     if out is None:
         raise InputError("Packets are written to a result folder; name one with out.")
@@ -204,8 +204,8 @@ def prepare(
             raise TypeError(f"run() got an unexpected keyword argument {name!r}; {accepted}.")
     options = RunOptions(**asked)
     changes = options.changes
-    if where is None and isinstance(source, str | Path):
-        where = str(source)
+    if where is None and isinstance(source, str | Path | Scenario):
+        where = source.where if isinstance(source, Scenario) else str(source)
     with code_allowed(options.allow_code):
         scenario = _scenario(source, changes, where)
     if isinstance(source, str | Path):
@@ -239,7 +239,7 @@ def _scenario(source: str | Path | Scenario | Plain, changes: Sequence[str], whe
     if isinstance(source, Scenario) and not changes:
         return source
     if isinstance(source, Scenario):
-        return from_dict(source.plain(), where=where or source.name, overrides=changes)
+        return from_dict(source.plain(), where=where or source.where, overrides=changes)
     if not isinstance(source, dict):
         raise InputError(
             f"The scenario {shown(source)} has the type {type(source).__name__}; expected a file, the name of a "

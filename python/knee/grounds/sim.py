@@ -194,7 +194,7 @@ def core(scenario: Scenario, own: Sequence[object]) -> Iterator[None]:
         with contained() if own else nullcontext():
             yield
     except _core.SpecError as error:
-        raise ScenarioError(scenario.name, "", "the simulator refused it", str(error).rstrip(".")) from error
+        raise ScenarioError(scenario.where, "", "the simulator refused it", str(error).rstrip(".")) from error
     except _core.EngineError as error:
         raise RunError(f"The run of {scenario.name} failed: {error}.") from error
     except BaseException as error:

@@ -261,7 +261,8 @@ def load(source: str | Path, overrides: Changes = (), *, allow_code: bool = Fals
         if key in data:
             raise ScenarioError(str(path), key, f"the file is a {kind}, not one scenario", f"run it with knee {kind}")
     with code_allowed(allow_code):
-        return from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+        made = from_dict(data, where=str(path), name=path.stem, overrides=overrides)
+    return made if overrides else made.read_from(str(source))
 
 
 def as_written(key: str, data: Plain) -> str:

@@ -57,6 +57,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: What a scenario works out once, on first use.
 _DERIVED = ("specification", "written", "files", "own", "labels")
+#: What a scenario remembers of the file that says the same: its name in errors.
+_FILE = "file"
+#: Fields without which a scenario is still that of its file.
+_OUTSIDE = {"name", "title", "seed"}
 
 
 def _kernel_number(asked: object) -> object:
@@ -500,9 +504,19 @@ class Scenario(Table):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields replaced, which are not checked; its specification is its own."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in _DERIVED:
+        for name in _DERIVED if set(update or ()) <= _OUTSIDE else (*_DERIVED, _FILE):
             copied.__dict__.pop(name, None)
         return copied
+
+    def read_from(self, file: str) -> Self:
+        """The scenario, which says what this file says: errors of a run name the key's place there."""
+        self.__dict__[_FILE] = file
+        return self
+
+    @property
+    def where(self) -> str:
+        """The name in errors: the file that says the same, or else its own."""
+        return str(self.__dict__.get(_FILE, self.name))
 
     def seeded(self, seed: int) -> Self:
         """A copy with another seed, with the specification that was built of this one."""
@@ -514,7 +528,7 @@ class Scenario(Table):
     def __getstate__(self) -> dict[Any, Any]:
         """The fields, from which all else is worked out again."""
         state = super().__getstate__()
-        fields = {name: value for name, value in state["__dict__"].items() if name not in _DERIVED}
+        fields = {name: value for name, value in state["__dict__"].items() if name not in (*_DERIVED, _FILE)}
         return state | {"__dict__": fields}
 
     @property

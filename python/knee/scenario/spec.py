@@ -41,7 +41,7 @@ def spec(scenario: Scenario, where: str | None = None) -> Specification:
     Raises:
         ScenarioError: where a trace cannot be used, or the simulator does not do what is asked.
     """
-    with scenario_errors(where or scenario.name):
+    with scenario_errors(where or scenario.where):
         return scenario.specification
 
 

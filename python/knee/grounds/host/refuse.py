@@ -67,7 +67,7 @@ def check(scenario: Scenario, where: str | None = None) -> None:
             raise Refused(found, "leave it out", key="tcp.receive_window")
     except Refused as refused:
         found = f"{refused.found} (ground host)"
-        raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
+        raise ScenarioError(where or scenario.where, refused.key, found, refused.accepted) from None
 
 
 def _tcp(tcp: Tcp) -> None:

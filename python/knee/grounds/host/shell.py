@@ -63,10 +63,10 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
     labels = [label for _, label in zip(_counted(scenario), scenario.labels, strict=False)]
     if replace is not None and replace not in labels:
         known = ", ".join(labels) or "none"
-        raise InputError(f"{where or scenario.name} has no flow {replace!r}; expected one of its labels: {known}.")
+        raise InputError(f"{where or scenario.where} has no flow {replace!r}; expected one of its labels: {known}.")
     at = 0 if replace is None else _counted(scenario)[labels.index(replace)]
     if not flows:
-        raise InputError(f"{where or scenario.name} has no flow; expected one, whose rtt and path the program gets.")
+        raise InputError(f"{where or scenario.where} has no flow; expected one, whose rtt and path the program gets.")
     like = flows[at]
     flow = {key: like[key] for key in _TAKEN if like.get(key) is not None}
     if like.get("transport", "tcp") != "tcp" or kernel_name(flow.get("cc", "")) not in refuse.available():
@@ -82,7 +82,7 @@ def with_program(scenario: Scenario, replace: str | None = None, where: str | No
         flows.pop(at)
     # A label of its own stays, since changes may name it.
     label = replace if replace is not None and replace == like.get("label") and like not in flows else LABEL
-    return from_dict(plain | {"flows": [*flows, flow | {"label": label}]}, where=where or scenario.name)
+    return from_dict(plain | {"flows": [*flows, flow | {"label": label}]}, where=where or scenario.where)
 
 
 def unlimited(scenario: Scenario, *, sends: bool) -> str | None:

@@ -74,7 +74,7 @@ def check(scenario: Scenario, where: str | None = None) -> None:
         _changes(scenario)
     except Refused as refused:
         found = f"{refused.found} (ground uml)"
-        raise ScenarioError(where or scenario.name, refused.key, found, refused.accepted) from None
+        raise ScenarioError(where or scenario.where, refused.key, found, refused.accepted) from None
 
 
 def _kernel(scenario: Scenario) -> str | None:
