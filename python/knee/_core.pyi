@@ -288,7 +288,7 @@ def refusal(what: str, tables: str) -> tuple[str, str, str] | None:
 
     Args:
         what: "side" for a direction of a link, "link", "flow", "quic" for a flow over QUIC, "endpoints" for those of
-            all flows, or "scenario".
+            all flows, "scenario", or of traffic "size", "arrivals", "transfers", "requests", "udp" or "video".
         tables: their keys in base units, JSON.
     """
 

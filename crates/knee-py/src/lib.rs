@@ -122,7 +122,7 @@ mod _core {
     }
 
     /// The refusal of tables of a scenario (JSON, in base units) that do not fit together: key, what was found and what
-    /// is accepted. `what` is "side", "link", "flow", "quic", "endpoints" or "scenario".
+    /// is accepted. [`knee_scenario::refusal_of`] has the kinds of tables.
     #[pyfunction]
     fn refusal(what: &str, tables: &str) -> Option<(String, String, String)> {
         knee_scenario::refusal_of(what, tables)

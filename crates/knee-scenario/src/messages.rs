@@ -11,6 +11,7 @@ use crate::traffic::span;
 use crate::units::{BYTES, RATE, TIME};
 use crate::words::{rounded, shown};
 use knee_traffic::spec::Size as Drawn;
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 
@@ -32,9 +33,9 @@ const SIZE: &str = "expected a size such as \"30 kB\", or a table such as { dist
 #[derive(Clone, Debug)]
 pub(crate) enum Starts {
     /// By a process of this name: starts per second.
-    PerSecond(&'static str, f64),
+    PerSecond(String, f64),
     /// By a process of this name: the load that they offer, bit/s.
-    Load(&'static str, u64),
+    Load(String, u64),
     /// At the times of a file.
     Times(String),
     /// This long after the last answer, ns; the flag: that is a mean.
@@ -47,7 +48,7 @@ pub(crate) enum Size {
     /// In the engine's form.
     Known(Json),
     /// A distribution that is shipped.
-    Shipped(&'static str),
+    Shipped(String),
     /// A distribution in a file.
     File(String),
 }
@@ -70,8 +71,8 @@ impl Starts {
     /// The engine's form; `size` is that of the messages.
     pub(crate) fn spec(&self, size: &Size, folder: Option<&Path>) -> Read<Json> {
         match self {
-            Self::PerSecond(process, per_second) => Ok(json!({*process: per_second})),
-            Self::Load(process, load) => Ok(json!({*process: per_second(*load, &size.spec(folder)?)?})),
+            Self::PerSecond(process, per_second) => Ok(json!({process: per_second})),
+            Self::Load(process, load) => Ok(json!({process: per_second(*load, &size.spec(folder)?)?})),
             Self::Times(name) => {
                 let times = find(name, KIND_TIMES, folder).and_then(|path| recordings::times(&path));
                 Ok(json!({"times": times.map_err(|error| error.under("times"))?}))
@@ -116,7 +117,8 @@ fn size(value: &Value) -> Result<Size, Vec<Refused>> {
     let read = SizeKeys {
         bytes: fields.take("bytes", message),
         distribution: fields
-            .take("distribution", |value| word(value, &["lognormal", "pareto", "web-search", "data-mining"])),
+            .take("distribution", |value| word(value, &["lognormal", "pareto", "web-search", "data-mining"]))
+            .map(str::to_owned),
         median: fields.take("median", message),
         sigma: fields.take("sigma", |value| number(value, |x| x > 0.0 && x <= 5.0, SIGMA)),
         min: fields.take("min", message),
@@ -135,9 +137,10 @@ const SHAPE: &str = "the exponent of the tail, above 0 and at most 100";
 const MAX: &str = "the largest size, such as \"100 MB\"";
 
 /// The keys of a distribution of sizes.
-struct SizeKeys {
+#[derive(Deserialize)]
+pub(crate) struct SizeKeys {
     bytes: Option<u64>,
-    distribution: Option<&'static str>,
+    distribution: Option<String>,
     median: Option<u64>,
     sigma: Option<f64>,
     min: Option<u64>,
@@ -147,15 +150,16 @@ struct SizeKeys {
 }
 
 impl SizeKeys {
-    fn size(mut self) -> Read<Size> {
-        if self.distribution == Some("lognormal") {
+    /// The sizes that they say.
+    pub(crate) fn size(mut self) -> Read<Size> {
+        if self.distribution.as_deref() == Some("lognormal") {
             self.max = self.max.or(Some(USUAL_MAX));
         }
         if let Some(bytes) = self.bytes {
             self.only(&["bytes"], "a fixed size")?;
             return Ok(Size::Known(json!({"fixed": bytes})));
         }
-        let Some(distribution) = self.distribution else {
+        let Some(distribution) = self.distribution.clone() else {
             let Some(file) = self.file.clone() else {
                 return Err(refused("it has neither distribution nor file", SIZE));
             };
@@ -163,7 +167,7 @@ impl SizeKeys {
         };
         let name = format!("the distribution {distribution}");
         let needs = |about: &str, key| refused("it is missing", format!("{name} needs {about}")).under(key);
-        match distribution {
+        match distribution.as_str() {
             "lognormal" => {
                 self.only(&["median", "sigma", "max"], &name)?;
                 let median = self.median.ok_or_else(|| needs(MEDIAN, "median"))?;
@@ -178,7 +182,7 @@ impl SizeKeys {
                 let max = above(Some(self.max.ok_or_else(|| needs(MAX, "max"))?), min, "smallest size")?;
                 Ok(Size::Known(json!({"pareto": [min as f64, shape, max]})))
             }
-            shipped => self.only(&[], &name).map(|()| Size::Shipped(shipped)),
+            shipped => self.only(&[], &name).map(|()| Size::Shipped(shipped.into())),
         }
     }
 
@@ -211,10 +215,13 @@ fn above(max: Option<u64>, least: u64, what: &str) -> Read<u64> {
 }
 
 /// The keys that say when transfers or pages start.
-struct Arriving {
-    arrivals: Option<&'static str>,
+#[derive(Deserialize)]
+pub(crate) struct Arriving {
+    arrivals: Option<String>,
     per_second: Option<f64>,
     times: Option<String>,
+    /// The payload that transfers offer, bit/s, in place of `per_second`.
+    load: Option<u64>,
 }
 
 const ARRIVING: [&str; 3] = ["arrivals", "per_second", "times"];
@@ -222,26 +229,32 @@ const ARRIVING: [&str; 3] = ["arrivals", "per_second", "times"];
 fn arriving(fields: &mut Fields<'_>) -> Arriving {
     let about = "a number per second, such as 50.0";
     Arriving {
-        arrivals: fields.take("arrivals", |value| word(value, &["poisson", "periodic"])),
+        arrivals: fields.take("arrivals", |value| word(value, &["poisson", "periodic"])).map(str::to_owned),
         per_second: fields.take("per_second", |value| number(value, |x| x > 0.0 && x <= MOST_PER_SECOND, about)),
         times: fields.take("times", line),
+        load: None,
     }
 }
 
+/// Keys that say how often transfers start, and pages.
+pub(crate) const RATES_OF_TRANSFERS: &str = "per_second, load";
+pub(crate) const RATES_OF_PAGES: &str = "per_second";
+
 impl Arriving {
-    /// When they start; `load` is another key that says how often, and `rates` are those that the kind has.
-    fn starts(self, load: Option<u64>, rates: &str) -> Read<Starts> {
-        let process = self.arrivals.unwrap_or("poisson");
-        let given =
-            [("per_second", self.per_second.is_some()), ("load", load.is_some()), ("times", self.times.is_some())];
+    /// When they start; `rates` are the keys of the kind that say how often.
+    pub(crate) fn starts(self, rates: &str) -> Read<Starts> {
+        let Self { arrivals, per_second, times, load } = self;
+        let given = [("per_second", per_second.is_some()), ("load", load.is_some()), ("times", times.is_some())];
         let given: Vec<&str> = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect();
         let accepted = format!("expected one of {rates} and times");
         if let [_, second, ..] = given[..] {
             let number = if given.len() == 2 { "both" } else { "all" };
             return Err(refused(format!("{} are {number} given", given.join(" and ")), accepted).under(second));
         }
-        match (self.times, self.per_second, load) {
-            (Some(_), ..) if self.arrivals.is_some() => {
+        let is_named = arrivals.is_some();
+        let process = arrivals.unwrap_or_else(|| "poisson".into());
+        match (times, per_second, load) {
+            (Some(_), ..) if is_named => {
                 let accepted = "expected one of arrivals and times";
                 Err(refused("the file says when they start", accepted).under("arrivals"))
             }
@@ -283,15 +296,15 @@ fn required<T>(
 /// Connections that come and go, or messages on one that stays.
 pub(crate) fn transfers(given: &Table) -> Result<Messages, Vec<Refused>> {
     let mut fields = Fields::of(given);
-    let arriving = arriving(&mut fields);
-    let load = fields.take("load", |value| RATE.parse(value, false));
+    let mut arriving = arriving(&mut fields);
+    arriving.load = fields.take("load", |value| RATE.parse(value, false));
     let size = required(&mut fields, "size", SIZE_ABOUT, size);
     let connection = fields.take("connection", |value| word(value, &CONNECTIONS));
     let number = fields.take("number", |value| between(value, 1, MOST_NUMBER, "a number of transfers, 1 or more"));
     let known = [&ARRIVING[..], &["kind", "load", "size", "connection", "number"]].concat();
     fields.end(&known);
     let Some(size) = size.filter(|_| fields.errors.is_empty()) else { return Err(fields.errors) };
-    let starts = arriving.starts(load, "per_second, load").map_err(|error| vec![error])?;
+    let starts = arriving.starts(RATES_OF_TRANSFERS).map_err(|error| vec![error])?;
     let spec = json!({"persistent": connection == Some("persistent"), "number": number});
     Ok(Messages { starts, size, spec })
 }
@@ -446,20 +459,20 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
     let known = [&ARRIVING[..], &others].concat();
     fields.end(&known);
     let Some(size) = size.filter(|_| fields.errors.is_empty()) else { return Err(fields.errors) };
-    let connections = connections.unwrap_or(1);
-    let starts = pages(think, arriving).map_err(|error| vec![error])?;
-    let no = |found: &str, accepted: &str, key: &str| Err(vec![refused(found, accepted).under(key)]);
-    if together && connections == 1 && streams == 1 && objects != json!({"fixed": 1}) {
-        let found = "one connection asks for one object at a time, unless it has several streams of QUIC";
-        return no(found, "expected connections or streams of 2 or more, or no such key", "together");
-    }
-    if tls == "none" && certificate != USUAL_CERTIFICATE {
-        return no("without TLS there are none", "expected tls = \"1.3\", or no such key", "certificate");
-    }
-    if priority.is_some() && streams == 1 {
-        let found = "answers of a connection with one stream come one after the other";
-        return no(found, "expected streams of 2 or more, or no such key", "priority");
-    }
+    let asking = Asking {
+        thinks: think.is_some(),
+        has_arrivals: arriving.arrivals.is_some(),
+        together,
+        connections: connections.unwrap_or(1),
+        streams,
+        is_one_object: objects == json!({"fixed": 1}),
+        tls: tls.into(),
+        certificate,
+        has_priority: priority.is_some(),
+    };
+    let starts = think.map_or_else(|| arriving.starts(RATES_OF_PAGES), Ok).map_err(|error| vec![error])?;
+    asking.check().map_err(|error| vec![error])?;
+    let connections = asking.connections;
     let spec = json!({
         "request": request.unwrap_or(500), "objects": objects, "connections": connections, "streams": streams,
         "priority": priority, "persistent": connection == Some("persistent"), "tls": tls,
@@ -469,13 +482,39 @@ pub(crate) fn requests(given: &Table) -> Result<Messages, Vec<Refused>> {
     Ok(Messages { starts, size, spec })
 }
 
-/// When pages start: a time after the last one, or at times of their own.
-fn pages(think: Option<Starts>, arriving: Arriving) -> Read<Starts> {
-    match think {
-        None => arriving.starts(None, "per_second"),
-        Some(_) if arriving.arrivals.is_some() => {
-            Err(refused("it has no rate", "add per_second, or leave it out").under("arrivals"))
+/// Keys of requests that have to fit each other.
+#[derive(Deserialize)]
+pub(crate) struct Asking {
+    /// Pages start a time after the last one, and not at times of their own.
+    thinks: bool,
+    has_arrivals: bool,
+    together: bool,
+    connections: u64,
+    streams: u64,
+    is_one_object: bool,
+    tls: String,
+    certificate: u64,
+    has_priority: bool,
+}
+
+impl Asking {
+    /// Refuses keys that contradict each other.
+    pub(crate) fn check(&self) -> Read<()> {
+        let no = |found: &str, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+        if self.thinks && self.has_arrivals {
+            return no("it has no rate", "add per_second, or leave it out", "arrivals");
         }
-        Some(think) => Ok(think),
+        if self.together && self.connections == 1 && self.streams == 1 && !self.is_one_object {
+            let found = "one connection asks for one object at a time, unless it has several streams of QUIC";
+            return no(found, "expected connections or streams of 2 or more, or no such key", "together");
+        }
+        if self.tls == "none" && self.certificate != USUAL_CERTIFICATE {
+            return no("without TLS there are none", "expected tls = \"1.3\", or no such key", "certificate");
+        }
+        if self.has_priority && self.streams == 1 {
+            let found = "answers of a connection with one stream come one after the other";
+            return no(found, "expected streams of 2 or more, or no such key", "priority");
+        }
+        Ok(())
     }
 }

@@ -6,9 +6,11 @@ use crate::error::refused;
 use crate::fields::Read;
 use crate::fitting::{Keys, Times};
 use crate::links::{self, Link, Side};
+use crate::messages::{Arriving, Asking, RATES_OF_PAGES, RATES_OF_TRANSFERS, SizeKeys};
 use crate::paths::{Group, counted_out};
 use crate::probes::Probe;
 use crate::quic::{self, End};
+use crate::traffic::{UdpKeys, VideoKeys};
 use crate::units::TIME;
 use crate::{LONGEST, Path};
 use knee_net::spec::{QuicSpec, TcpSpec};
@@ -108,7 +110,8 @@ fn check_scenario(json: &str) -> Read<()> {
 /// fit together.
 ///
 /// `what` says which: a "link", a direction of it ("side"), a "flow", a flow over "quic", the "endpoints" of all flows,
-/// or the "scenario". `json` has their keys in base units.
+/// or the "scenario"; of traffic a "size", "arrivals", or a kind, "transfers", "requests", "udp" or "video". `json` has
+/// their keys in base units.
 pub fn refusal_of(what: &str, json: &str) -> Option<(String, String, String)> {
     let checked = match what {
         "side" => read::<Side>(json).and_then(|side| links::check_capacity(&side)),
@@ -117,6 +120,12 @@ pub fn refusal_of(what: &str, json: &str) -> Option<(String, String, String)> {
         "quic" => read::<End>(json).and_then(|end| end.keys.check_quic(end.is_own)),
         "endpoints" => read::<Endpoints>(json).and_then(|all| quic::check(&all.flows, &all.tcp, &all.quic)),
         "scenario" => check_scenario(json),
+        "size" => read::<SizeKeys>(json).and_then(SizeKeys::size).map(drop),
+        "arrivals" => read::<Arriving>(json).and_then(|keys| keys.starts(RATES_OF_PAGES)).map(drop),
+        "transfers" => read::<Arriving>(json).and_then(|keys| keys.starts(RATES_OF_TRANSFERS)).map(drop),
+        "requests" => read::<Asking>(json).and_then(|keys| keys.check()),
+        "udp" => read::<UdpKeys>(json).and_then(|keys| keys.check()),
+        "video" => read::<VideoKeys>(json).and_then(|keys| keys.check()),
         other => Err(refused(format!("nothing is checked as {other}"), "expected one of those above")),
     };
     checked.err().map(|error| (error.name(), error.found, error.accepted))

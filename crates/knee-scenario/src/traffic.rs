@@ -237,30 +237,24 @@ fn udp(given: &Table) -> Result<What, Vec<Refused>> {
     if !fields.errors.is_empty() {
         return Err(fields.errors);
     }
-    let no = |found: &str, accepted: &str, key: &str| Err(vec![refused(found, accepted).under(key)]);
-    if let Some(trace) = trace {
-        let others = ["preset", "rate", "packet_size", "on", "off", "pauses"];
-        return match others.iter().find(|key| given.get(key).is_some()) {
-            Some(key) => no("the trace has sizes and times", "leave it out", key),
-            None => Ok(What::Recorded(trace, repeat == Some(true))),
-        };
-    }
-    if repeat.is_some() {
-        return no("there is no trace to repeat", "leave it out", "repeat");
-    }
     let of_preset = |text: &str| Value::Text(text.into());
-    let rate = rate.or_else(|| preset.and_then(|(_, rate, _)| RATE.parse(&of_preset(rate), false).ok()));
-    let size = size.or_else(|| preset.and_then(|(.., size)| packet(&of_preset(size)).ok()));
-    let (Some(rate), Some(size)) = (rate, size) else {
-        let key = if rate.is_none() { "rate" } else { "packet_size" };
-        return no("it is missing", "expected rate and packet_size, a preset, or a trace", key);
+    // A trace has rates and sizes of its own.
+    let filled = preset.filter(|_| trace.is_none());
+    let keys = UdpKeys {
+        preset: preset.map(|(name, ..)| (*name).to_owned()),
+        rate: rate.or_else(|| filled.and_then(|(_, rate, _)| RATE.parse(&of_preset(rate), false).ok())),
+        packet_size: size.or_else(|| filled.and_then(|(.., size)| packet(&of_preset(size)).ok())),
+        on,
+        off,
+        pauses: pauses.map(str::to_owned),
+        trace,
+        repeat,
     };
-    if on.is_some() != off.is_some() {
-        return no("it is missing", "expected on and off, or neither", if off.is_none() { "off" } else { "on" });
+    keys.check().map_err(|error| vec![error])?;
+    if let Some(trace) = keys.trace {
+        return Ok(What::Recorded(trace, repeat == Some(true)));
     }
-    if pauses.is_some() && on.is_none() {
-        return no("there are no pauses", "expected on and off too", "pauses");
-    }
+    let (rate, size) = (keys.rate.unwrap_or_default(), keys.packet_size.unwrap_or_default());
     let interval = knee_core::convert::truncated((size as f64 * 8e9 / rate as f64).round_ties_even()).max(1);
     let mut spec = json!({"packet": size, "interval": interval});
     if let (Some(on), Some(off)) = (on, off) {
@@ -269,6 +263,53 @@ fn udp(given: &Table) -> Result<What, Vec<Refused>> {
         spec["constant"] = json!(pauses == Some("constant"));
     }
     Ok(What::Known(spec))
+}
+
+/// The keys of datagrams, with what a preset says.
+#[derive(Deserialize)]
+pub(crate) struct UdpKeys {
+    preset: Option<String>,
+    rate: Option<u64>,
+    packet_size: Option<u64>,
+    on: Option<u64>,
+    off: Option<u64>,
+    pauses: Option<String>,
+    trace: Option<String>,
+    repeat: Option<bool>,
+}
+
+impl UdpKeys {
+    /// Refuses keys that contradict each other, or are missing.
+    pub(crate) fn check(&self) -> Read<()> {
+        let no = |found: &str, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+        if self.trace.is_some() {
+            let others = [
+                ("preset", self.preset.is_some()),
+                ("rate", self.rate.is_some()),
+                ("packet_size", self.packet_size.is_some()),
+                ("on", self.on.is_some()),
+                ("off", self.off.is_some()),
+                ("pauses", self.pauses.is_some()),
+            ];
+            let given = others.into_iter().find(|(_, is_given)| *is_given);
+            return given.map_or(Ok(()), |(key, _)| no("the trace has sizes and times", "leave it out", key));
+        }
+        if self.repeat.is_some() {
+            return no("there is no trace to repeat", "leave it out", "repeat");
+        }
+        if self.rate.is_none() || self.packet_size.is_none() {
+            let key = if self.rate.is_none() { "rate" } else { "packet_size" };
+            return no("it is missing", "expected rate and packet_size, a preset, or a trace", key);
+        }
+        if self.on.is_some() != self.off.is_some() {
+            let key = if self.off.is_none() { "off" } else { "on" };
+            return no("it is missing", "expected on and off, or neither", key);
+        }
+        if self.pauses.is_some() && self.on.is_none() {
+            return no("there are no pauses", "expected on and off too", "pauses");
+        }
+        Ok(())
+    }
 }
 
 /// A time of traffic; zero is refused unless `zero` is true.
@@ -308,21 +349,38 @@ fn video(given: &Table) -> Result<Json, Vec<Refused>> {
     if !fields.errors.is_empty() {
         return Err(fields.errors);
     }
-    let ladder = ladder.unwrap_or_else(|| LADDER.into());
-    let no = |found: String, accepted: &str, key: &str| Err(vec![refused(found, accepted).under(key)]);
-    if ladder.is_empty() {
-        return no("it is empty".into(), "expected one or more bitrates", "ladder");
-    }
-    if let Some((below, above)) = ladder.iter().zip(&ladder[1..]).find(|(below, above)| above <= below) {
-        let found = format!("{} follows {}", RATE.text(*above), RATE.text(*below));
-        return no(found, "expected ascending bitrates", "ladder");
-    }
-    if buffer < 2 * segment {
-        let found = format!("{} is less than two segments of {}", TIME.text(buffer), TIME.text(segment));
-        return no(found, "expected a larger buffer", "buffer");
-    }
+    let keys = VideoKeys { ladder: ladder.unwrap_or_else(|| LADDER.into()), segment, buffer };
+    keys.check().map_err(|error| vec![error])?;
     Ok(json!({
-        "ladder": ladder, "segment": segment, "buffer": buffer, "algorithm": algorithm,
+        "ladder": keys.ladder, "segment": segment, "buffer": buffer, "algorithm": algorithm,
         "length": length,
     }))
+}
+
+/// The keys of adaptive streaming that have to fit each other: bit/s, and ns.
+#[derive(Deserialize)]
+pub(crate) struct VideoKeys {
+    ladder: Vec<u64>,
+    segment: u64,
+    buffer: u64,
+}
+
+impl VideoKeys {
+    /// Refuses bitrates that do not ascend, and a buffer that does not hold two segments.
+    pub(crate) fn check(&self) -> Read<()> {
+        let Self { ladder, segment, buffer } = self;
+        let no = |found: String, accepted: &str, key: &str| Err(refused(found, accepted).under(key));
+        if ladder.is_empty() {
+            return no("it is empty".into(), "expected one or more bitrates", "ladder");
+        }
+        if let Some((below, above)) = ladder.iter().zip(&ladder[1..]).find(|(below, above)| above <= below) {
+            let found = format!("{} follows {}", RATE.text(*above), RATE.text(*below));
+            return no(found, "expected ascending bitrates", "ladder");
+        }
+        if *buffer < 2 * segment {
+            let found = format!("{} is less than two segments of {}", TIME.text(*buffer), TIME.text(*segment));
+            return no(found, "expected a larger buffer", "buffer");
+        }
+        Ok(())
+    }
 }

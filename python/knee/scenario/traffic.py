@@ -7,7 +7,6 @@ specifications of the engine.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -27,6 +26,7 @@ from pydantic import (
 
 from knee.errors import Refused
 from knee.scenario import registry, units
+from knee.scenario.check import refuse
 from knee.scenario.fields import Bytes, Dscp, Name, Rate, SomeBytes, SomeTime, Table, Text, Time, plain_number
 
 #: The value of ``cc`` of a flow that has none, since it sends datagrams.
@@ -63,14 +63,6 @@ Packet = Annotated[SomeBytes, Field(ge=LEAST_PACKET, le=LARGEST_PACKET)]
 Connection = Literal["new", "persistent"]
 
 _SIZE = 'expected a size such as "30 kB", or a table such as { distribution = "web-search" }'
-#: Keys of a distribution of sizes, by its name: those that it needs, and those that it may have.
-_SHAPES: dict[str | None, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    None: (("file",), ()),
-    "lognormal": (("median", "sigma"), ("max",)),
-    "pareto": (("min", "shape", "max"), ()),
-    "web-search": ((), ()),
-    "data-mining": ((), ()),
-}
 
 
 class Size(Table):
@@ -105,29 +97,8 @@ class Size(Table):
 
     @model_validator(mode="after")
     def _keys_of_its_shape(self) -> Size:
-        if self.bytes is not None:
-            self._only(("bytes",), "a fixed size")
-            return self
-        needed, optional = _SHAPES[self.distribution]
-        name = f"the distribution {self.distribution}" if self.distribution else "a size from a file"
-        if self.distribution is None and self.file is None:
-            raise Refused("it has neither distribution nor file", _SIZE)
-        self._only((*needed, *optional), name)
-        for key in needed:
-            if getattr(self, key) is None:
-                about = type(self).model_fields[key].description
-                raise Refused("it is missing", f"{name} needs {about}", key=key)
-        least = self.min if self.distribution == "pareto" else self.median
-        if least is not None and self.max is not None and self.max <= least:
-            below = "smallest size" if self.distribution == "pareto" else "median"
-            found = f"{units.format_bytes(self.max)} is not above the {below} of {units.format_bytes(least)}"
-            raise Refused(found, "expected a larger size", key="max")
+        refuse("size", dict(self))
         return self
-
-    def _only(self, keys: Sequence[str], name: str) -> None:
-        for key in type(self).model_fields:
-            if key not in (*keys, "distribution") and getattr(self, key) is not None:
-                raise Refused(f"{name} has no such parameter", "leave it out", key=key)
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: Any) -> Any:
@@ -142,19 +113,8 @@ class _Arriving(Table):
     per_second: PerSecond | None = Field(None, description="a number per second, such as 50.0")
     times: Text | None = Field(None, description="a file with a time in seconds per line, ascending")
 
-    def _check_arrivals(self, rates: Sequence[str]) -> None:
-        given = [key for key in (*rates, "times") if getattr(self, key) is not None]
-        if len(given) != 1:
-            found = (
-                f"{' and '.join(given)} are {'both' if len(given) == 2 else 'all'} given"
-                if given
-                else "it does not say when they start"
-            )
-            raise Refused(
-                found, f"expected one of {', '.join(rates)} and times", key=given[1] if given else "per_second"
-            )
-        if self.times is not None and self.arrivals is not None:
-            raise Refused("the file says when they start", "expected one of arrivals and times", key="arrivals")
+    def _check_arrivals(self, what: str = "arrivals") -> None:
+        refuse(what, {key: getattr(self, key, None) for key in ("arrivals", "per_second", "times", "load")})
 
 
 def _with_arrivals(given: Any, rates: Sequence[str]) -> Any:
@@ -180,7 +140,7 @@ class Transfers(_Arriving):
 
     @model_validator(mode="after")
     def _check(self) -> Transfers:
-        self._check_arrivals(("per_second", "load"))
+        self._check_arrivals("transfers")
         return self
 
 
@@ -194,7 +154,7 @@ class Starts(_Arriving):
 
     @model_validator(mode="after")
     def _check(self) -> Starts:
-        self._check_arrivals(("per_second",))
+        self._check_arrivals()
         return self
 
 
@@ -254,7 +214,7 @@ class Pages(_Arriving):
     @model_validator(mode="after")
     def _check(self) -> Pages:
         if self.think is None:
-            self._check_arrivals(("per_second",))
+            self._check_arrivals()
         elif self.arrivals or self.per_second or self.times:
             raise Refused("pages start at given times", "expected one of think, per_second and times", key="think")
         return self
@@ -360,17 +320,11 @@ class Requests(_Arriving):
     @model_validator(mode="after")
     def _check(self) -> Requests:
         if self.think is None:
-            self._check_arrivals(("per_second",))
-        elif self.arrivals is not None:
-            raise Refused("it has no rate", "add per_second, or leave it out", key="arrivals")
-        if self.together and self.connections == self.streams == 1 and self.objects.number != 1:
-            found = "one connection asks for one object at a time, unless it has several streams of QUIC"
-            raise Refused(found, "expected connections or streams of 2 or more, or no such key", key="together")
-        if self.tls == "none" and self.certificate != USUAL_CERTIFICATE:
-            raise Refused("without TLS there are none", 'expected tls = "1.3", or no such key', key="certificate")
-        if self.priority is not None and self.streams == 1:
-            found = "answers of a connection with one stream come one after the other"
-            raise Refused(found, "expected streams of 2 or more, or no such key", key="priority")
+            self._check_arrivals()
+        keys = {key: getattr(self, key) for key in ("together", "connections", "streams", "tls", "certificate")}
+        given = {"thinks": self.think is not None, "has_arrivals": self.arrivals is not None}
+        given |= {"is_one_object": self.objects.number == 1, "has_priority": self.priority is not None}
+        refuse("requests", keys | given)
         return self
 
 
@@ -396,15 +350,7 @@ class Video(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Video:
-        if not self.ladder:
-            raise Refused("it is empty", "expected one or more bitrates", key="ladder")
-        for below, above in itertools.pairwise(self.ladder):
-            if above <= below:
-                found = f"{units.format_rate(above)} follows {units.format_rate(below)}"
-                raise Refused(found, "expected ascending bitrates", key="ladder")
-        if self.buffer < 2 * self.segment:
-            found = f"{units.format_time(self.buffer)} is less than two segments of {units.format_time(self.segment)}"
-            raise Refused(found, "expected a larger buffer", key="buffer")
+        refuse("video", dict(self))
         return self
 
 
@@ -448,20 +394,7 @@ class Udp(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Udp:
-        if self.trace is not None:
-            for key in ("preset", "rate", "packet_size", "on", "off", "pauses"):
-                if getattr(self, key) is not None:
-                    raise Refused("the trace has sizes and times", "leave it out", key=key)
-            return self
-        if self.repeat is not None:
-            raise Refused("there is no trace to repeat", "leave it out", key="repeat")
-        for key in ("rate", "packet_size"):
-            if getattr(self, key) is None:
-                raise Refused("it is missing", "expected rate and packet_size, a preset, or a trace", key=key)
-        if (self.on is None) != (self.off is None):
-            raise Refused("it is missing", "expected on and off, or neither", key="off" if self.off is None else "on")
-        if self.pauses is not None and self.on is None:
-            raise Refused("there are no pauses", "expected on and off too", key="pauses")
+        refuse("udp", dict(self))
         return self
 
 
