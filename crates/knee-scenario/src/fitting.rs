@@ -1,4 +1,4 @@
-//! Keys of a flow that have to fit each other, and its times: refusals of one reader and of Python's (`resolved.rs`).
+//! Checks of the keys of a flow and of its times, for this reader and for Python's (`resolved.rs`).
 
 use crate::error::refused;
 use crate::fields::Read;

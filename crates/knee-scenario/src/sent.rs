@@ -19,7 +19,7 @@ use std::path::Path as FilePath;
 /// Keys of flows that only the Python package reads.
 const PYTHONS: [&str; 3] = ["program", "receiver", "receiver_params"];
 
-/// What one flow sends, or each of `count` identical ones.
+/// Keys, times and traffic of a flow, or of each of `count` identical ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) keys: Keys,
