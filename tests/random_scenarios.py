@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 import knee
 from knee.errors import Refused
-from knee.scenario import from_dict, registry, units
+from knee.scenario import Reverse, from_dict, registry
 from knee.scenario.traffic import DATAGRAMS, KINDS
 
 Table = dict[str, Any]
@@ -258,8 +258,8 @@ def _medium(dice: random.Random, link: Table) -> Table:
 def _suits(entry: registry.Entry, params: Table, rate: str) -> bool:
     """Whether a model takes these parameters at a rate."""
     try:
-        registry.check_link_model(entry.name, entry.resolve(params), units.parse_rate(rate))
-    except Refused:
+        Reverse.model_validate({"rate": rate, "model": entry.name, "model_params": params})
+    except ValidationError:
         return False
     return True
 

@@ -20,7 +20,6 @@ __all__ = [
     "conform_known",
     "features",
     "link_access",
-    "link_conflict",
     "mean_size",
     "network_features",
     "numbers",
@@ -318,18 +317,6 @@ def conform(
 
 def link_access(name: str, params: str, rate: int) -> int:
     """Returns how long a packet may wait at a link of this model and rate, in bit/s, without any queue, ns."""
-
-def link_conflict(name: str, params: str, rate: int) -> tuple[str, str, str] | None:
-    """Returns the first contradiction between a link model's parameters, or with the rate.
-
-    Args:
-        name: the model.
-        params: its parameters, JSON, each tagged with its kind.
-        rate: the link's, bit/s.
-
-    Returns:
-        The parameter, what was found, and what would be accepted; None if they agree.
-    """
 
 def traffic_conflict(spec: str) -> tuple[str, str, str] | None:
     """Checks that the parameters of a flow's traffic do not contradict each other.

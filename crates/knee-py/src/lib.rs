@@ -149,13 +149,6 @@ mod _core {
         vectors::conform(py, algorithm, command, own, flow)
     }
 
-    /// The first contradiction between a link model's parameters (JSON, tagged with their kinds), or with the rate, in
-    /// bit/s: the parameter, the value found, the values accepted. None if there is none.
-    #[pyfunction]
-    fn link_conflict(name: &str, params: &str, rate: u64) -> PyResult<Option<(String, String, String)>> {
-        listing::conflict(name, params, rate).map_err(SpecError::new_err)
-    }
-
     /// How long a packet may have to wait at a link of this model (parameters in JSON, tagged with their kinds) and
     /// rate, in bit/s, although no other waits, ns.
     #[pyfunction]

@@ -34,16 +34,6 @@ pub fn quic_presets() -> Json {
     Json::Object(knee_scenario::quic_presets().into_iter().map(keys).collect())
 }
 
-/// The first contradiction between a link model's parameters, or with the rate in bit/s: the parameter, the value
-/// found, the values accepted.
-pub fn conflict(name: &str, params: &str, rate: u64) -> Result<Option<(String, String, String)>, String> {
-    let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;
-    let given: knee_net::spec::ParamsSpec = serde_json::from_str(params).map_err(|error| error.to_string())?;
-    let params = knee_net::network::params(model.choice.params, &given, name).map_err(|error| error.to_string())?;
-    let conflict = (model.check)(&params, knee_core::Rate::from_bps(rate)).err();
-    Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
-}
-
 /// How long a packet may have to wait at a link of this model and rate without any queue, ns.
 pub fn access(name: &str, params: &str, rate: u64) -> Result<u64, String> {
     let model = knee_link::registry::find(name).ok_or_else(|| format!("no link model `{name}`"))?;

@@ -301,18 +301,6 @@ def traffic() -> dict[str, Kind]:
     return {name: entry for name, entry in of("traffic").items() if isinstance(entry, Kind) and not entry.echoes}
 
 
-def check_link_model(name: str, values: dict[str, Value], rate: int) -> None:
-    """Rejects parameters of a link model that contradict each other or the rate, in bit/s.
-
-    Raises:
-        Refused: names the parameter.
-    """
-    conflict = _core.link_conflict(name, json.dumps(of("links")[name].tagged(values)), rate)
-    if conflict is not None:
-        key, found, accepted = conflict
-        raise Refused(found, accepted, key=key)
-
-
 def check_traffic(spec: Core) -> None:
     """Rejects parameters of a flow's traffic, in the core's form, that contradict each other.
 
