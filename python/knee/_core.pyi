@@ -31,7 +31,6 @@ __all__ = [
     "registry",
     "simulate",
     "tables",
-    "traffic_conflict",
     "traffic_load",
     "version",
 ]
@@ -287,7 +286,8 @@ def refusal(what: str, tables: str) -> tuple[str, str, str] | None:
 
     Args:
         what: "side" for a direction of a link, "link", "flow", "quic" for a flow over QUIC, "endpoints" for those of
-            all flows, "scenario", or of traffic "size", "arrivals", "transfers", "requests", "udp" or "video".
+            all flows, "scenario", or of traffic "size", "arrivals", "transfers", "requests", "udp", "video",
+            or "traffic" for a kind in the engine's form.
         tables: their keys in base units, JSON.
     """
 
@@ -317,16 +317,6 @@ def conform(
 
 def link_access(name: str, params: str, rate: int) -> int:
     """Returns how long a packet may wait at a link of this model and rate, in bit/s, without any queue, ns."""
-
-def traffic_conflict(spec: str) -> tuple[str, str, str] | None:
-    """Checks that the parameters of a flow's traffic do not contradict each other.
-
-    Args:
-        spec: its kind and its parameters in base units, JSON.
-
-    Returns:
-        The parameter, the value found, and what is accepted; None if they agree.
-    """
 
 def traffic_load(spec: str) -> int | None:
     """The rate that a flow's traffic offers on average, bit/s; None where it takes what it gets.

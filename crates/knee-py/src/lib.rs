@@ -156,12 +156,6 @@ mod _core {
         listing::access(name, params, rate).map_err(SpecError::new_err)
     }
 
-    /// The parameter of a flow's traffic (JSON) that contradicts another, what was found and what is accepted.
-    #[pyfunction]
-    fn traffic_conflict(spec: &str) -> PyResult<Option<(String, String, String)>> {
-        listing::traffic_conflict(spec).map_err(SpecError::new_err)
-    }
-
     /// The rate that a flow's traffic (JSON) offers on average, bit/s. `None` if it takes what it gets.
     #[pyfunction]
     fn traffic_load(spec: &str) -> PyResult<Option<u64>> {

@@ -42,13 +42,6 @@ pub fn access(name: &str, params: &str, rate: u64) -> Result<u64, String> {
     Ok((model.access)(&params, knee_core::Rate::from_bps(rate)).as_nanos())
 }
 
-/// The parameter of a flow's traffic that contradicts another, what was found and what is accepted.
-pub fn traffic_conflict(spec: &str) -> Result<Option<(String, String, String)>, String> {
-    let (entry, given) = traffic(spec)?;
-    let conflict = (entry.check)(&given).err();
-    Ok(conflict.map(|conflict| (conflict.key.into(), conflict.found, conflict.accepted)))
-}
-
 /// The rate that a flow's traffic offers on average, bit/s. `None` if it takes what it gets.
 pub fn traffic_load(spec: &str) -> Result<Option<u64>, String> {
     let (entry, given) = traffic(spec)?;

@@ -14,7 +14,9 @@ use crate::traffic::{UdpKeys, VideoKeys};
 use crate::units::TIME;
 use crate::{LONGEST, Path};
 use knee_net::spec::{QuicSpec, TcpSpec};
+use knee_traffic::Given;
 use serde::Deserialize;
+use serde_json::{Map, Value as Json};
 
 /// Most rows of time series; more would not fit into memory.
 const MOST_ROWS: u64 = 100_000_000;
@@ -106,12 +108,23 @@ fn check_scenario(json: &str) -> Read<()> {
     parts.check(check).map(drop)
 }
 
+/// Refuses traffic in the engine's form whose parameters contradict each other.
+fn check_traffic(json: &str) -> Read<()> {
+    let mut keys: Map<String, Json> = read(json)?;
+    let kind = keys.remove("kind").unwrap_or_default();
+    let entry = kind.as_str().and_then(knee_traffic::find);
+    let entry =
+        entry.ok_or_else(|| refused(format!("{kind} is no kind of traffic"), "expected one of the registry"))?;
+    let given = Given::read(entry, &keys).map_err(|error| refused(error, "leave it out"))?;
+    (entry.check)(&given).map_err(|conflict| refused(conflict.found, conflict.accepted).under(conflict.key))
+}
+
 /// The refusal of tables that the Python package has read, as key, what was found and what is accepted; `None` if they
 /// fit together.
 ///
 /// `what` says which: a "link", a direction of it ("side"), a "flow", a flow over "quic", the "endpoints" of all flows,
-/// or the "scenario"; of traffic a "size", "arrivals", or a kind, "transfers", "requests", "udp" or "video". `json` has
-/// their keys in base units.
+/// or the "scenario"; of traffic a "size", "arrivals", or a kind, "transfers", "requests", "udp" or "video"; or
+/// "traffic" of any kind in the engine's form. `json` has their keys in base units.
 pub fn refusal_of(what: &str, json: &str) -> Option<(String, String, String)> {
     let checked = match what {
         "side" => read::<Side>(json).and_then(|side| links::check_capacity(&side)),
@@ -126,6 +139,7 @@ pub fn refusal_of(what: &str, json: &str) -> Option<(String, String, String)> {
         "requests" => read::<Asking>(json).and_then(|keys| keys.check()),
         "udp" => read::<UdpKeys>(json).and_then(|keys| keys.check()),
         "video" => read::<VideoKeys>(json).and_then(|keys| keys.check()),
+        "traffic" => check_traffic(json),
         other => Err(refused(format!("nothing is checked as {other}"), "expected one of those above")),
     };
     checked.err().map(|error| (error.name(), error.found, error.accepted))

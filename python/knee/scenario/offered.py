@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from knee.errors import Refused, under
 from knee.scenario import Core, paths, registry
+from knee.scenario.check import refuse
 from knee.scenario.traffic import (
     MOST_PER_SECOND,
     Declared,
@@ -129,7 +130,7 @@ def declared(traffic: Declared) -> Core:
         if (given := getattr(traffic, key.name)) is not None:
             core[key.name] = _TABLES[key.form](key.name, given)
     if tables:
-        registry.check_traffic(core)
+        refuse("traffic", core)
     return core
 
 

@@ -301,18 +301,6 @@ def traffic() -> dict[str, Kind]:
     return {name: entry for name, entry in of("traffic").items() if isinstance(entry, Kind) and not entry.echoes}
 
 
-def check_traffic(spec: Core) -> None:
-    """Rejects parameters of a flow's traffic, in the core's form, that contradict each other.
-
-    Raises:
-        Refused: names the parameter.
-    """
-    conflict = _core.traffic_conflict(json.dumps(spec))
-    if conflict is not None:
-        key, found, accepted = conflict
-        raise Refused(found, accepted, key=key)
-
-
 def traffic_load(spec: Core) -> int | None:
     """The mean rate that a flow's traffic, in the core's form, offers, bit/s; None where it takes what it gets."""
     return _core.traffic_load(json.dumps(spec))

@@ -407,7 +407,7 @@ class Declared(Table):
     def _agree(self) -> Declared:
         # Tables may name files, which are read when the run is set up.
         if not registry.traffic()[self.kind].tables:
-            registry.check_traffic(values(self))
+            refuse("traffic", values(self))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
