@@ -37,6 +37,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"link": LINK | {"queue": "red", "queue_params": {"max": "9 kB"}}}, "link.queue_params.max", "30 kB or more"),
     ({"flows": [FLOW | {"path": ["botleneck"]}]}, "flows[0].path[0]", "did you mean bottleneck"),
     ({"flows": [FLOW | {"transport": "udp"}]}, "flows[0].transport", "tcp, quic"),
+    ({"flows": [FLOW | {"count": 10**6, "stagger": "1e8 s"}]}, "flows[0].stagger", "start at 99999900000000 s is not"),
+    ({"flows": [FLOW | {"count": 2**64}]}, "flows[0].count", "1 or more"),
     ({"run": {"ground": "moon"}}, "run.ground", "sim, uml, host"),
     ({"tcp": {"tick": "4 m"}}, "tcp.tick", "did you mean ms"),
     ({"quic": {"recieve_window": "1 MB"}}, "quic.recieve_window", "did you mean receive_window"),

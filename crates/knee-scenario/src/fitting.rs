@@ -226,18 +226,17 @@ pub(crate) struct Times {
 impl Times {
     /// Refuses times that contradict each other, or the end of the run.
     pub(crate) fn check(&self, count: u64, end: u64) -> Read<()> {
-        let last = self.start.saturating_add((count - 1).saturating_mul(self.stagger));
-        let time = |at| TIME.text(at);
-        if last >= end {
-            let found = format!("the start at {} is not before the end at {}", time(last), time(end));
+        let last = u128::from(self.start) + u128::from(count - 1) * u128::from(self.stagger);
+        if last >= end.into() {
+            let found = format!("the start at {} is not before the end at {}", TIME.text(last), TIME.text(end));
             let key = if self.start >= end { "start" } else { "stagger" };
             return no(found, "expected an earlier start or a longer duration", key);
         }
         if self.stop.is_some() && self.lasts.is_some() {
             return no("stop and lasts are both given", "expected one of them", "lasts");
         }
-        if let Some(stop) = self.stop.filter(|stop| *stop <= last) {
-            let found = format!("the stop at {} is not after the start at {}", time(stop), time(last));
+        if let Some(stop) = self.stop.filter(|stop| u128::from(*stop) <= last) {
+            let found = format!("the stop at {} is not after the start at {}", TIME.text(stop), TIME.text(last));
             return no(found, "expected a later stop", "stop");
         }
         Ok(())

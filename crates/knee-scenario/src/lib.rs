@@ -5,6 +5,9 @@
 //! They also take probes and the settings of TCP and QUIC; of `[run]` nothing. An error has file, line and column, and
 //! the sentence of `knee run`. Recordings by time (`rate_trace` and the like) are refused, as only the Python package
 //! reads them.
+//!
+//! The Python package reads keys and values itself. It asks here for the tables of a text ([`tables`]), for the place
+//! of an error ([`placed`]), whether tables fit together ([`refusal_of`]), and for files of numbers ([`numbers`]).
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 

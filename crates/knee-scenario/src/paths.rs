@@ -128,8 +128,8 @@ pub(crate) fn group(given: &Table) -> Result<Group, Vec<Refused>> {
     Ok(Group { given: given.clone(), label, rtt, path, count, reverse, tunnel, dscp })
 }
 
-/// The path of each single flow, and of each probe, which are groups of one. Of each group all else is refused that
-/// `check` refuses.
+/// The path of each single flow, and of each probe, which are groups of one. `check` looks at what else a group of
+/// flows says, by its number.
 pub(crate) fn counted_out(
     groups: &[Group],
     probes: &[Probe],

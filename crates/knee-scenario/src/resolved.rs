@@ -34,7 +34,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// The path of each single flow and of each probe. Of each group of flows all else is refused that `check` refuses.
+    /// The path of each single flow and of each probe. `check` looks at what else a group of flows says, by its number.
     pub(crate) fn check(&self, check: impl Fn(usize) -> Read<()>) -> Read<(Vec<Path>, Vec<Path>)> {
         links::check_all(&self.links)?;
         if self.flows.is_empty() {

@@ -90,7 +90,7 @@ pub(crate) fn quic(given: Option<&Node>) -> Result<QuicSpec, Vec<Refused>> {
     let whole = resolved(&spec);
     let most = whole.stacks_mtu();
     if spec.initial_mtu > most {
-        let [initial, most] = [spec.initial_mtu, most].map(|mtu| BYTES.text(mtu.into()));
+        let [initial, most] = [spec.initial_mtu, most].map(|mtu| BYTES.text(mtu));
         let found = format!("{initial} is more than max_mtu, {most}");
         return Err(vec![refused(found, "expected at most that").under("initial_mtu")]);
     }

@@ -141,7 +141,8 @@ impl Measure {
     }
 
     /// An amount in the largest unit in which it is exact.
-    pub(crate) fn text(&self, amount: u64) -> String {
+    pub(crate) fn text(&self, amount: impl Into<u128>) -> String {
+        let amount = amount.into();
         if amount == 0 && self.what == TIME.what {
             return "0 s".into();
         }
@@ -150,10 +151,10 @@ impl Measure {
         }
         let (tens, last) = (10u128.pow(self.places), self.written.len() - 1);
         for (i, unit) in self.written.iter().enumerate() {
-            let scale = self.units.iter().find(|(name, _)| name == unit).map_or(1, |(_, scale)| *scale);
-            let shifted = u128::from(amount) * tens;
-            if shifted.is_multiple_of(u128::from(scale)) && (amount >= scale || i == last) {
-                let (whole, decimals) = (shifted / u128::from(scale) / tens, shifted / u128::from(scale) % tens);
+            let scale = self.units.iter().find(|(name, _)| name == unit).map_or(1, |(_, scale)| u128::from(*scale));
+            let shifted = amount * tens;
+            if shifted.is_multiple_of(scale) && (amount >= scale || i == last) {
+                let (whole, decimals) = (shifted / scale / tens, shifted / scale % tens);
                 let number = if self.places == 0 {
                     whole.to_string()
                 } else {
@@ -304,10 +305,10 @@ mod tests {
 
     #[test]
     fn amounts_are_written_in_the_largest_unit_in_which_they_are_exact() {
-        assert_eq!([0, 5, 1_500, 1_234_567_000].map(|ns| TIME.text(ns)), ["0 s", "5 ns", "1.5 us", "1234.567 ms"]);
-        assert_eq!([1_500_000, 100_001].map(|bps| RATE.text(bps)), ["1.5 Mbit/s", "100.001 kbit/s"]);
+        assert_eq!([0u64, 5, 1_500, 1_234_567_000].map(|ns| TIME.text(ns)), ["0 s", "5 ns", "1.5 us", "1234.567 ms"]);
+        assert_eq!([1_500_000u64, 100_001].map(|bps| RATE.text(bps)), ["1.5 Mbit/s", "100.001 kbit/s"]);
         assert_eq!(
-            (BYTES.text(1_500), PACKETS.text(1), PACKETS.text(7)),
+            (BYTES.text(1_500u64), PACKETS.text(1u64), PACKETS.text(7u64)),
             ("1500 B".into(), "1 packet".into(), "7 packets".into())
         );
     }
