@@ -11,6 +11,7 @@ use serde::Deserialize;
 /// The name of no congestion control, which datagrams have, and of a program's own.
 pub(crate) const NONE: &str = "none";
 const PROGRAM: &str = "program";
+/// The refusal of one for datagrams.
 pub(crate) const DATAGRAMS: &str = "datagrams have no congestion control";
 /// QUIC stacks whose congestion controls are named as `quinn:cubic`.
 const STACKS: [&str; 2] = ["quinn", "noq"];
