@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,17 @@ def test_seeds_of_numpy_are_seeds() -> None:
         summaries = [result.summary for result in knee.run(SHORT, seeds=seeds)]
         assert [summary["seed"] for summary in summaries] == [1, 2]
         assert all(type(summary["seed"]) is int for summary in summaries)
+
+
+def test_plain_data_of_numpy_is_plain_data(tmp_path: Path) -> None:
+    data = SHORT | {"seed": np.int64(4), "link": SHORT["link"] | {"loss": np.float32(0.25)}}
+    scenario = knee.run(data).scenario
+    assert (scenario.seed, type(scenario.seed), scenario.links[0].loss) == (4, int, 0.25)
+    betas = np.arange(700, 702)
+    flows = [{"cc": "cubic", "rtt": "20 ms"}]
+    over = {"flows.0.cc_params.beta": betas}
+    sweep = knee.sweep(data | {"flows": flows}, over, seeds=np.int64(2), jobs=np.int64(1), out=tmp_path, page=False)
+    assert sweep.runs.collect()["flows.0.cc_params.beta"].to_list() == [700, 700, 701, 701]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +84,8 @@ def _ended() -> knee.Simulation:
         (lambda: knee.sweep("hello", {"flows.0.cc": ["reno"]}, set="duration=1 s"), "not a list of changes"),
         (lambda: knee.Simulation("hello", set="duration=1 s"), "not a list of changes"),
         (lambda: knee.Simulation(None), r"The scenario None has the type NoneType; expected a file"),
+        (lambda: knee.load(None), r"The scenario None has the type NoneType; expected a file, or the name"),
+        (lambda: knee.sweep(None), r"The scenario None has the type NoneType; expected a file"),
         (lambda: knee.run(5), r"The scenario 5 has the type int; expected a file"),
         (lambda: knee.run("hello", seeds=np.array([1.5])), r"seeds: 1.5 is no seed"),
         (lambda: knee.Simulation(SHORT).run_until(np.float64("nan")), "was refused; expected text"),
@@ -93,6 +107,14 @@ def test_an_option_that_no_run_has_is_refused_with_the_next_best() -> None:
     for option, says in (("seed", r'argument \'seed\'; expected set=\["seed=3"\]'), ("reprot", "did you mean report")):
         with pytest.raises(TypeError, match=says):
             knee.run("hello", **{option: 3})
+
+
+@pytest.mark.parametrize("study", ["sweep", "search", "matrix"])
+def test_an_option_that_no_study_has_is_refused_by_the_study_s_name(study: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^{study}\(\) got an unexpected keyword argument 'sedes'; did you mean seeds"
+    ):
+        getattr(knee, study)("hello", sedes=3)
 
 
 def test_a_time_that_has_passed_is_named_without_its_last_nanosecond() -> None:

@@ -22,8 +22,8 @@ from knee.results.manifest import digest
 from knee.results.owned import writing
 from knee.scenario import Plain, Scenario, from_dict, load
 from knee.scenario.loading import blamed
-from knee.scenario.requests import Options, RunOptions
-from knee.scenario.units import near, shown
+from knee.scenario.requests import Options, RunOptions, check_names
+from knee.scenario.units import shown
 from knee.system import extras, files, forked
 
 if TYPE_CHECKING:
@@ -197,11 +197,7 @@ def prepare(
         RunError: the ground does not work here.
         TypeError: no option has this name.
     """
-    for name in asked:
-        if name not in Options.__annotations__:
-            seeded = {"seed": 'expected set=["seed=3"], or seeds=[3] for a list of results'}
-            accepted = seeded.get(name) or near(name, sorted(Options.__annotations__))
-            raise TypeError(f"run() got an unexpected keyword argument {name!r}; {accepted}.")
+    check_names("run", asked, Options, {"seed": 'expected set=["seed=3"], or seeds=[3] for a list of results'})
     options = RunOptions(**asked)
     changes = options.changes
     if where is None and isinstance(source, str | Path | Scenario):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from knee.scenario import Changes, Plain, paths
 from knee.scenario.model import Scenario
 from knee.scenario.rejection import refused, table_at
 from knee.scenario.traffic import KINDS
-from knee.scenario.units import is_number, near, shown
+from knee.scenario.units import is_number, native, near, shown
 from knee.system import files
 
 #: The key in errors of changes that have none.
@@ -277,7 +278,11 @@ def tables(source: str | Path) -> tuple[Plain, Path]:
 
     Raises:
         ScenarioError: it cannot be read.
+        InputError: it is no path.
     """
+    if not isinstance(source, str | os.PathLike):
+        found = f"{shown(source)} has the type {type(source).__name__}"
+        raise InputError(f"The scenario {found}; expected a file, or the name of a shipped scenario.")
     path = paths.find_scenario(source)
     if path.is_dir():
         raise ScenarioError(shown(str(source)).strip('"'), "", *_folder(path))
@@ -362,7 +367,7 @@ def from_dict(data: Plain, *, where: str = "scenario", name: str = "scenario", o
         except ScenarioError as error:
             raise blamed(error, overrides, lambda: from_dict(data, where=where, name=name)) from None
     try:
-        return _told_apart(Scenario.model_validate({"name": name} | data), where)
+        return _told_apart(Scenario.model_validate({"name": name} | native(data)), where)
     except ValidationError as error:
         found = refused(error, Scenario)
         raise ScenarioError(where, as_written(found.key, data), found.found, found.accepted) from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict, get_type_hints
 
 from knee.scenario import Changes
+from knee.scenario.units import near
 from knee.system import requests as shared
 from knee.system.requests import Key, documented
 
@@ -46,6 +48,25 @@ class RunOptions:
 
         run = {"kernel": self.kernel, "threads": self.threads}
         return [*changes_of(self.set), *(f"run.{key}={value}" for key, value in run.items() if value is not None)]
+
+
+def check_names(function: str, asked: Mapping[str, Any], options: type, instead: Mapping[str, str] = {}) -> None:
+    """Refuses keyword arguments that a function does not have.
+
+    Args:
+        function: what the error calls the function.
+        asked: the keyword arguments.
+        options: the ``TypedDict`` of those that there are.
+        instead: by name, what the error says is accepted for some that there are not.
+
+    Raises:
+        TypeError: names the first, and the one that it resembles.
+    """
+    known = sorted(get_type_hints(options))
+    for name in asked:
+        if name not in known:
+            accepted = instead.get(name) or near(name, known)
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {accepted}.")
 
 
 class Options(TypedDict, total=False):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from knee.errors import Refused
 
@@ -116,6 +116,15 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is a whole number, of Python or numpy, and not a truth value."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def native(value: Any) -> Any:
+    """Plain data in which numbers, truth values and arrays of numpy are numbers, truth values and lists of Python."""
+    if type(value) is dict:
+        return {key: native(each) for key, each in value.items()}
+    if type(value) is list:
+        return [native(each) for each in value]
+    return value.tolist() if type(value).__module__ == "numpy" else value
 
 
 def shown(value: object) -> str:

@@ -21,6 +21,7 @@ from knee.errors import InputError
 from knee.own import CongestionControl, code_allowed
 from knee.scenario import Changes
 from knee.scenario.loading import changes_of
+from knee.scenario.requests import check_names
 from knee.study import notebook
 from knee.study.requests import MatrixKeys, Options, SearchKeys, SweepKeys
 from knee.study.searches import Search, open_search
@@ -85,6 +86,7 @@ def sweep(
     from knee.study import sweeps
     from knee.study.sweeps import sweepfile
 
+    check_names("sweep", asked, _OfSweep)
     given, how = parted(SweepKeys, asked)
     with code_allowed(allow_code):
         definition = sweepfile.read(source, over, changes=changes_of(set), vary=vary, **given)
@@ -126,6 +128,7 @@ def search(
     from knee.study import searches
     from knee.study.searches import searchfile
 
+    check_names("search", asked, _OfSearch)
     given, how = parted(SearchKeys, asked)
     with code_allowed(allow_code):
         plan = searchfile.read(source, over, changes=changes_of(set), **given)
@@ -159,6 +162,7 @@ def matrix(
     """
     from knee.study import matrices
 
+    check_names("matrix", asked, _OfMatrix)
     given, how = parted(MatrixKeys, asked)
     with code_allowed(allow_code):
         plan = matrices.read(cc, **given)

@@ -25,6 +25,7 @@ from knee import grounds
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.grounds import memory
 from knee.scenario import Scenario
+from knee.scenario.units import is_whole
 from knee.study.requests import StudyOptions
 
 #: How often progress is reported, s, and tasks that wait for each worker: enough that none is idle, few enough to hold.
@@ -80,7 +81,7 @@ def workers(
         with cluster.connected(dask) as (connected, threads):
             yield Workers(connected, threads)
         return
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+    if jobs is not None and (not is_whole(jobs) or jobs < 1):
         raise InputError(f"jobs: {jobs!r} is not a whole number from 1.")
     if executor is not None:
         yield Workers(executor, partial(_size, executor))

@@ -16,7 +16,7 @@ from knee.scenario import Plain
 from knee.scenario.fields import Table
 from knee.scenario.frozen import frozen
 from knee.scenario.rejection import refused
-from knee.scenario.units import shown
+from knee.scenario.units import native, shown
 from knee.study.requests import KeyName as Key
 from knee.study.requests import Kind, Search, Sweep
 from knee.system.requests import defaults, keys
@@ -100,7 +100,8 @@ def checked(kind: type[_Model], given: Any, before: str = "", expected: str = "e
     if not isinstance(given, Mapping):
         raise Refused(f"{shown(given)} is not a table", expected, key=before)
     plain = {
-        key: flat(value) if key in _TABLES and isinstance(value, Mapping) else value for key, value in given.items()
+        key: flat(value) if key in _TABLES and isinstance(value, Mapping) else native(value)
+        for key, value in given.items()
     }
     try:
         return kind.model_validate(plain)

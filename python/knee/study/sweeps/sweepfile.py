@@ -41,6 +41,7 @@ from knee.grounds import memory, programs
 from knee.own import CONTROL, QUEUE, Kind, name_of, named_in, replaced, told_apart
 from knee.scenario import Plain, Scenario, expressions, from_dict
 from knee.scenario.loading import apply, beside, blamed, by_index, tables, undoes
+from knee.scenario.units import native
 from knee.study.estimate import packets as estimated_packets
 from knee.study.requests import Sweep, SweepKeys
 from knee.study.sections import asked
@@ -131,7 +132,7 @@ def parted(given: Mapping[str, Any]) -> tuple[Plain, Plain]:
 def opened(source: str | Path | Mapping[str, Any], shipped: Mapping[str, Path]) -> tuple[Plain, Path | None, str, str]:
     """The plain data of a file, of a shipped one by name, or as given; the file; what errors call it; and its name."""
     if isinstance(source, Mapping):
-        return dict(source), None, "the scenario", str(source.get("name", "scenario"))
+        return native(dict(source)), None, "the scenario", str(source.get("name", "scenario"))
     data, path = tables(shipped.get(str(source), source))
     return data, path, str(path), path.stem
 
@@ -204,7 +205,8 @@ def axes_of(over: Mapping[str, Any] | Sequence[str], option: str = "--over") -> 
         raise InputError(f"{option}: {wrong!r} is not {what}; expected text such as link.rate.")
     if isinstance(over, Mapping):
         return {
-            key: named(list(given) if isinstance(given, list | tuple | range) else given) for key, given in over.items()
+            key: named(list(given) if isinstance(given, list | tuple | range) else given)
+            for key, given in native(dict(over)).items()
         }
     axes: Plain = {}
     for text in over:
