@@ -239,6 +239,21 @@ def test_bad_settings_are_refused_by_name(given: dict[str, Any], said: str) -> N
         CongestionControl(SHORT, **given)
 
 
+def test_settings_and_seeds_of_numpy_are_settings_and_seeds() -> None:
+    env = CongestionControl(SHORT, history=np.int64(2), gain=np.float32(0.5))
+    same = CongestionControl(SHORT, history=2, gain=0.5)
+    assert np.array_equal(env.reset(seed=np.int64(3))[0], same.reset(seed=3)[0])
+    assert np.array_equal(env.step([1.0])[0], same.step([1.0])[0])
+
+
+@pytest.mark.parametrize("kind", [VectorCongestionControl, VectorQueueManagement, VectorAdversary])
+def test_an_option_that_no_environment_has_is_refused_by_the_vector_s_name(kind: Any) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^{kind.__name__}\(\) got an unexpected keyword argument 'intervall'; did you"
+    ):
+        kind(2, SHORT, intervall="20 ms")
+
+
 def test_bad_numbers_of_environments_are_refused() -> None:
     with pytest.raises(InputError, match="num_envs is 0"):
         VectorCongestionControl(0, SHORT)

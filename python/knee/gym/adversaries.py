@@ -168,7 +168,7 @@ class Options(TypedDict, total=False):
 class VectorAdversary(Vector):
     """Many :class:`Adversary` environments side by side, stepped by Rust threads."""
 
-    _read = staticmethod(_steered)
+    _read, _options = staticmethod(_steered), Options
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 from knee.errors import InputError
 from knee.gym.fleet import Fleet, Steered
 from knee.gym.tasks import TRAINING
+from knee.scenario.requests import check_names
 from knee.scenario.units import is_whole
 
 
@@ -52,7 +54,7 @@ class Single(gymnasium.Env[np.ndarray, np.ndarray]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begins an episode of a scenario that is drawn, and lets the first interval pass."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else operator.index(seed))
         self._fleet.draw(0, self.np_random)
         self._episode = self._fleet.arrays.next[0].copy(), []
         self._fleet.begin()
@@ -95,6 +97,8 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     #: Reads scenarios and options of one environment.
     _read: ClassVar[Callable[..., Steered]]
+    #: The ``TypedDict`` of the options of one environment.
+    _options: ClassVar[type]
 
     def __init__(
         self,
@@ -119,6 +123,7 @@ class Vector(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         Raises:
             InputError: names what was refused, and what is accepted.
         """
+        check_names(type(self).__name__, options, self._options)
         self._steered = self._read(scenario, **options)
         for name, value in (("num_envs", num_envs), ("threads", threads)):
             if not is_whole(value) or not 1 <= value <= 1 << 20:

@@ -132,7 +132,7 @@ class VectorCongestionControl(Vector):
     With ``copy=False``, observations, rewards and figures are the arrays that the next step overwrites.
     """
 
-    _read = staticmethod(_steered)
+    _read, _options = staticmethod(_steered), Options
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ class Options(TypedDict, total=False):
 class VectorQueueManagement(Vector):
     """Many :class:`QueueManagement` environments side by side, stepped by Rust threads."""
 
-    _read = staticmethod(_steered)
+    _read, _options = staticmethod(_steered), Options
 
     def __init__(
         self,

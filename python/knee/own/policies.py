@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from numbers import Integral, Real
+from typing import Any
 
 from knee import _core
 from knee.errors import Refused
@@ -53,13 +54,13 @@ class Settings:
         for key, words in _WORDS.items():
             if getattr(self, key) not in words:
                 raise Refused(f"{getattr(self, key)!r} is unknown", f"expected one of {', '.join(words)}", key=key)
-        kinds = get_type_hints(type(self))
-        for key in ("gain", "history"):
+        numbers = {"gain": (Real, float, "a number"), "history": (Integral, int, "a whole number")}
+        for key, (kind, python, number) in numbers.items():
             value = getattr(self, key)
-            kind = int if kinds[key] is int else int | float
-            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < 1e9:
-                number = "a whole number" if kinds[key] is int else "a number"
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= float(value) < 1e9:
                 raise Refused(f"it is {value!r}", f"expected {number} above 0", key=key)
+            # A number of numpy's becomes one of Python's.
+            object.__setattr__(self, key, python(value))
         try:
             _core.features(json.dumps(self.core()))
         except _core.SpecError as error:
