@@ -29,10 +29,11 @@ def test_the_benchmark_of_starts_measures_each_command(
 def test_the_benchmark_of_environments_counts_steps(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, steps in {"STEPS": 50, "STEPS_OF_ALL": 3}.items():
-        monkeypatch.setattr(gym, name, steps)
+    for name, value in {"STEPS": 50, "STEPS_OF_ALL": 3, "STEPS_BEFORE": 2, "RATES": {"2 Mbit/s": 3}}.items():
+        monkeypatch.setattr(gym, name, value)
     assert main(["bench", "gym", "--json", "--runs", "1"], app) == 0
     measured = json.loads(capsys.readouterr().out)["gym"]
     names = [f"{name}, {how}" for name in ("flow", "queue", "adversary") for how in ("alone", "64 side by side")]
+    names.append("flow, 64 side by side, 2 Mbit/s")
     assert [case["name"] for case in measured] == names
     assert all(case["least"] == case["steps_per_s"] == case["greatest"] > 0 for case in measured)

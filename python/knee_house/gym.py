@@ -1,4 +1,4 @@
-"""Steps per second of the environments of :mod:`knee.gym`, alone and side by side: one flow, 50 Mbit/s."""
+"""Steps per second of the environments of :mod:`knee.gym`: alone and side by side, and by the rate of the link."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from knee.scenario import Plain
 from knee.system.text import JsonTable
 
-SCENARIO = {
-    "duration": "600 s",
-    "interval": "10 s",
-    "link": {"rate": "50 Mbit/s", "limit": "200 packets"},
-    "flows": [{"cc": "cubic", "rtt": "20 ms"}],
-}
+#: The rate of the link where environments are compared, and other rates with the number of steps to count there.
+RATE, RATES = "50 Mbit/s", {"2 Mbit/s": 1000, "10 Mbit/s": 1000, "200 Mbit/s": 200, "1 Gbit/s": 50}
+#: Steps before those, in which a flow fills the link.
+STEPS_BEFORE = 100
 #: Environments side by side, in one thread.
 SIDE_BY_SIDE = 64
 #: How often each case is measured by default, and how many steps of an environment alone, or of all side by side.
@@ -56,16 +55,25 @@ def measure(runs: int = RUNS) -> list[JsonTable]:
         for name in CASES:
             found.setdefault(f"{name}, alone", []).append(_alone(name))
             found.setdefault(f"{name}, {SIDE_BY_SIDE} side by side", []).append(_side_by_side(name))
+        for rate, steps in RATES.items():
+            each = found.setdefault(f"flow, {SIDE_BY_SIDE} side by side, {rate}", [])
+            each.append(_side_by_side("flow", rate, steps))
     return [
         {"name": name, "steps_per_s": statistics.median(each), "least": min(each), "greatest": max(each)}
         for name, each in found.items()
     ]
 
 
+def _scenario(rate: str = RATE) -> Plain:
+    """One flow on a link, whose queue has 40 ms at most."""
+    link = {"rate": rate, "limit": "40 ms"}
+    return {"duration": "600 s", "interval": "10 s", "link": link, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
+
+
 def _alone(name: str) -> float:
     from knee import gym
 
-    env = getattr(gym, CASES[name][0])(SCENARIO, interval="20 ms")
+    env = getattr(gym, CASES[name][0])(_scenario(), interval="20 ms")
     observation, _ = env.reset(seed=1)
     begin = time.process_time()
     for _ in range(STEPS):
@@ -75,12 +83,14 @@ def _alone(name: str) -> float:
     return STEPS / (time.process_time() - begin)
 
 
-def _side_by_side(name: str) -> float:
+def _side_by_side(name: str, rate: str = RATE, steps: int = STEPS_OF_ALL) -> float:
     from knee import gym
 
-    envs = getattr(gym, CASES[name][1])(SIDE_BY_SIDE, SCENARIO, interval="20 ms", copy=False)
+    envs = getattr(gym, CASES[name][1])(SIDE_BY_SIDE, _scenario(rate), interval="20 ms", copy=False)
     observations, _ = envs.reset(seed=1)
-    begin = time.process_time()
-    for _ in range(STEPS_OF_ALL):
+    begin = 0.0
+    for step in range(STEPS_BEFORE + steps):
+        if step == STEPS_BEFORE:
+            begin = time.process_time()
         observations, *_ = envs.step(CASES[name][2](observations))
-    return SIDE_BY_SIDE * STEPS_OF_ALL / (time.process_time() - begin)
+    return SIDE_BY_SIDE * steps / (time.process_time() - begin)
