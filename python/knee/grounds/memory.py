@@ -16,7 +16,6 @@ from knee.errors import Refused, ScenarioError
 from knee.scenario import offered, paths
 from knee.scenario.defaults import DEFAULT_LINK
 from knee.scenario.model import Change, Link, Reverse, Scenario
-from knee.scenario.rates import slowest
 from knee.scenario.traffic import Requests, Transfers, sends_datagrams
 from knee.scenario.units import format_time, parse_bytes
 from knee.system.abilities import available_memory, total_memory
@@ -123,7 +122,7 @@ def _packets(scenario: Scenario) -> int:
     # A sender in slow start sends twice what arrives, which the slowest link of its path carries. Datagrams are sent
     # whatever arrives.
     if not any(sends_datagrams(flow.traffic) for flow in scenario.flows):
-        slow = {(*slowest(scenario, flow), flow.direction) for flow in scenario.flows}
+        slow = {(*scenario.slowest(flow), flow.direction) for flow in scenario.flows}
         carried = sum(rate * scenario.duration // (10**9 * 8 * _WIRE) for _, rate, _ in slow)
     else:
         carried = sum(_carried(side, scenario.duration) for side in sides)

@@ -11,7 +11,6 @@ from knee import grounds
 from knee.errors import InputError, ScenarioError
 from knee.grounds import memory
 from knee.scenario import Scenario, registry
-from knee.scenario.rates import slowest
 from knee.scenario.spec import span
 
 #: The folder of the files in a result folder.
@@ -66,7 +65,7 @@ def estimate(scenario: Scenario, logged: frozenset[str]) -> int:
     links: dict[tuple[str, str], int] = {}
     transfers = 0
     for flow in (flow for flow in scenario.flows if flow.transport in logged):
-        name, rate = slowest(scenario, flow)
+        name, rate = scenario.slowest(flow)
         links[name, flow.direction] = rate
         for start, stop in (span(scenario, flow, i) for i in range(flow.count)):
             endless = rate * max(0, stop - start) // 8_000_000_000

@@ -61,6 +61,8 @@ _DERIVED = ("specification", "written", "files", "own", "labels")
 _FILE = "file"
 #: Fields without which a scenario is still that of its file.
 _OUTSIDE = {"name", "title", "seed"}
+#: The rate that a trace counts as, bit/s.
+_TRACE = 1_000_000_000
 
 
 def _kernel_number(asked: object) -> object:
@@ -540,6 +542,20 @@ class Scenario(Table):
         return forward + [
             (f"{key}.reverse", of.reverse) for key, of in zip(keys, self.links, strict=True) if of.reverse
         ]
+
+    def slowest(self, flow: Flow) -> tuple[str, int]:
+        """The link of a flow's path that has the lowest rate, and the highest that it has at any time, bit/s.
+
+        A trace counts as 1 Gbit/s.
+        """
+        rates = []
+        for link in self.links:
+            if link.name in (flow.path or ()):
+                way = link.reverse if flow.direction == "reverse" and link.reverse else link
+                changed = [c.rate for c in self.changes if c.link == link.name and c.rate is not None]
+                rates.append((max([way.rate or _TRACE, *changed]), link.name))
+        rate, name = min(rates)
+        return name, rate
 
     @cached_property
     def own(self) -> list[Named]:

@@ -10,7 +10,6 @@ from knee.grounds.host.lab import NETWORKS, PORT, Task
 from knee.kernel import bpf
 from knee.own import kernel_name
 from knee.scenario.model import Flow, Scenario
-from knee.scenario.rates import slowest
 from knee.scenario.registry import congestion_controls
 from knee.scenario.spec import span, spec
 from knee.system.text import JsonTable
@@ -95,7 +94,7 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
         "bytes": flow.bytes,
         "paced": flow.pacing == "on",
         "buffer": buffer,
-        "unsent": min(max(slowest(scenario, flow)[1] // 800, _UNSENT[0]), _UNSENT[1]),
+        "unsent": min(max(scenario.slowest(flow)[1] // 800, _UNSENT[0]), _UNSENT[1]),
         "phases": phases,
         "phase_names": list(entry.phases),
         "shown": shown,
@@ -104,7 +103,7 @@ def _sender(scenario: Scenario, flow: Flow, number: int, i: int, buffer: int) ->
 
 def _buffer(scenario: Scenario, flow: Flow) -> int:
     """A socket buffer that does not limit the flow: four times the most that its path can hold."""
-    _, rate = slowest(scenario, flow)
+    _, rate = scenario.slowest(flow)
     rtt = max([flow.rtt, *(change.rtt or 0 for change in scenario.changes)])
     held = rate * rtt // 8_000_000_000
     limits = [link.limit for link in scenario.links] + [change.limit for change in scenario.changes]
