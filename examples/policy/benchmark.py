@@ -1,15 +1,17 @@
-"""Compares a trained policy with deployed algorithms on networks that were held out.
+"""Compares a trained policy with deployed algorithms and constant windows, on networks that were held out.
 
     python benchmark.py weights.json
 
 A table for each setting: a flow alone, two of a kind, and a flow beside one of CUBIC. Each row is a mean over the
-networks of `knee.gym.HELD_OUT`; the first table has only those with rates and RTTs as in training.
+networks of `knee.gym.HELD_OUT`. `reward` is the one that `knee.gym` trains by, for a second, as the whole run's figures
+give it.
 """
 
 from __future__ import annotations
 
 import argparse
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,32 +21,50 @@ import knee
 from knee.gym import HELD_OUT
 
 ALGORITHMS = ["cubic", "bbr3", "copa", "lola"]
-SETTINGS = ["alone, within the ranges of training", "alone", "two of a kind", "beside CUBIC"]
+SETTINGS = ["alone", "two of a kind", "beside CUBIC"]
 
 
-def table(weights: str, setting: str, jobs: int | None) -> pl.DataFrame:
-    """A row for each algorithm: percent of the fair share, queueing delay, packets lost."""
-    data, derive = tomllib.loads(HELD_OUT.read_text(encoding="utf-8")), {}
+class Window(knee.CongestionControl):
+    """A window that stays as it is."""
+
+    full_control = True
+    packets = 10
+
+    def on_ack(self, ack: knee.Ack, control: knee.Control) -> None:
+        """Sets it again, as after a timeout."""
+        control.cwnd = self.packets
+
+    def on_loss(self, signal: str, now: float, control: knee.Control) -> None:
+        """Does not reduce it."""
+
+
+WINDOWS = [type(f"window of {packets}", (Window,), {"packets": packets}) for packets in (10, 30, 100, 300)]
+
+
+def flows(controls: Sequence[str | type], setting: str = "alone", jobs: int | None = None) -> pl.DataFrame:
+    """A row for each flow of each network: percent of the fair share, queueing delay, packets lost, reward."""
+    data, derive = tomllib.loads(HELD_OUT.read_text(encoding="utf-8")) | {"warmup": "0 s"}, {}
     if setting == "two of a kind":
         data["flows"][0]["count"] = 2
     if setting == "beside CUBIC":
         data["flows"].append({"label": "other", "cc": "cubic", "rtt": "40 ms"})
         derive = {"flows.1.rtt": "flows.0.rtt"}
-    over = {"flows.0.cc": [*ALGORITHMS, f"policy:{weights}"]}
     with TemporaryDirectory() as folder:
-        sweep = knee.sweep(data, over=over, derive=derive, jobs=jobs, out=Path(folder) / "sweep", page=False)
-        flows = sweep.flows.collect().sort("run").filter(pl.col("label") != "other")
-    if setting.endswith("training"):
-        inside = pl.col("link.rate_mbps").is_between(5, 50) & pl.col("flows.0.rtt_ms").is_between(10, 100)
-        flows = flows.filter(inside)
-    # Of a frame of 1514 bytes, 1448 are payload.
-    share = pl.col("goodput_mbps") / pl.col("link.rate_mbps") * len(data["flows"]) * data["flows"][0].get("count", 1)
-    rows = flows.group_by("flows.0.cc", maintain_order=True).agg(
-        (100 * share * 1514 / 1448).mean().round(1).alias("share_percent"),
-        pl.col("queue_delay_mean_ms").mean().round(1),
-        (100 * pl.col("lost_packets") / pl.col("sent_packets")).mean().round(2).alias("lost_percent"),
+        out = Path(folder) / "sweep"
+        sweep = knee.sweep(data, {"flows.0.cc": controls}, derive=derive, jobs=jobs, out=out, page=False)
+        rows = sweep.flows.collect().sort("run").filter(pl.col("label") != "other")
+    flows = len(data["flows"]) * data["flows"][0].get("count", 1)
+    share = pl.col("goodput_mbps") / pl.col("link.rate_mbps") * flows
+    queueing_s = (pl.col("rtt_mean_ms") - pl.col("rtt_min_ms")) / 1e3
+    lost = pl.col("lost_packets") / pl.col("sent_packets")
+    return rows.select(
+        pl.col("flows.0.cc").alias("cc"),
+        # Of a frame of 1514 bytes, 1448 are payload.
+        (100 * share * 1514 / 1448).alias("share_percent"),
+        pl.col("queue_delay_mean_ms"),
+        (100 * lost).alias("lost_percent"),
+        (share - 2 * queueing_s - 2 * lost).alias("reward"),
     )
-    return rows.rename({"flows.0.cc": "cc"})
 
 
 def main() -> None:
@@ -55,8 +75,10 @@ def main() -> None:
     given = parser.parse_args()
     for setting in SETTINGS:
         print(f"\n{setting}")
+        table = flows([*ALGORITHMS, *WINDOWS, f"policy:{given.weights}"], setting, given.jobs)
+        means = table.group_by("cc", maintain_order=True).mean()
         with pl.Config(tbl_formatting="MARKDOWN", tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
-            print(table(given.weights, setting, given.jobs))
+            print(means.with_columns(pl.exclude("cc", "reward").round(2), pl.col("reward").round(3)))
 
 
 if __name__ == "__main__":
