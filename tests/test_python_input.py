@@ -84,6 +84,7 @@ def _ended() -> knee.Simulation:
         (lambda: knee.sweep("hello", {"flows.0.cc": ["reno"]}, set="duration=1 s"), "not a list of changes"),
         (lambda: knee.Simulation("hello", set="duration=1 s"), "not a list of changes"),
         (lambda: knee.Simulation(None), r"The scenario None has the type NoneType; expected a file"),
+        (lambda: knee.Network(None), r"The scenario None has the type NoneType; expected a file"),
         (lambda: knee.load(None), r"The scenario None has the type NoneType; expected a file, or the name"),
         (lambda: knee.sweep(None), r"The scenario None has the type NoneType; expected a file"),
         (lambda: knee.run(5), r"The scenario 5 has the type int; expected a file"),

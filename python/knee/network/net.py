@@ -271,12 +271,12 @@ def _read(source: str | Path | Scenario | Plain, changes: Changes) -> tuple[Scen
     Returns:
         It, what errors call it, and the paths of which it does not say what sends.
     """
-    if isinstance(source, str | Path):
-        data, path = tables(source)
-        where, name = str(path), path.stem
-    else:
+    if isinstance(source, Scenario | dict):
         data = source.plain() if isinstance(source, Scenario) else source
         where = name = source.name if isinstance(source, Scenario) else "scenario"
+    else:
+        data, path = tables(source)
+        where, name = str(path), path.stem
     if not isinstance(flows := data.get("flows"), list):
         return from_dict(data, where=where, name=name, overrides=changes), where, frozenset()
     # There are no rows of time series.
