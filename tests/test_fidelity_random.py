@@ -18,7 +18,7 @@ from knee.kernel import modules
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict
 from knee.study.fidelity.networks import draw, smallest
-from knee.study.fidelity.networks.compare import Difference, compare, moved
+from knee.study.fidelity.networks.compare import Difference, compare, completion_ms, moved
 
 #: Two short networks: a flow whose figures no start moves, and one with random loss.
 STEADY = {
@@ -120,6 +120,21 @@ def test_a_ground_that_delivers_more_differs_in_goodput_alone() -> None:
     assert [len(network.sim) for network in report.networks] == [3, 3]
     assert report.counts("loss") == {"no random loss": (0, 1), "random loss": (0, 1)}
     assert not report.networks[0].sensitive
+
+
+@pytest.mark.parametrize(
+    ("flow", "expected_ms"),
+    [
+        ({"bytes": None, "completion_s": None}, None),
+        ({"bytes": 9000, "completion_s": 0.25, "start_s": 1.0}, 250.0),
+        # What is not complete takes at least what is left of the run.
+        ({"bytes": 9000, "completion_s": None, "start_s": 1.0}, 9000.0),
+        ({"bytes": None, "transfers": {"time_p50_ms": 30.0}}, 30.0),
+        ({"bytes": None, "transfers": {}, "requests": {"time_p50_ms": 40.0}}, 40.0),
+    ],
+)
+def test_messages_take_their_median_and_a_transfer_its_time(flow: dict[str, Any], expected_ms: float | None) -> None:
+    assert completion_ms(flow, end_s=10.0) == expected_ms
 
 
 def test_chance_alone_makes_few_networks_differ(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from knee.figures.summary import run_figures
 from knee.scenario import load
 from knee.scenario.units import quantity
 from knee.study import searches, shipped, sweeps
-from knee.study.searches import searchfile
+from knee.study.searches import findings, searchfile
 from knee.study.searches.plan import Plan
 from knee.study.searches.proposals import Proposals
 from knee.study.sweeps import dataset, place, sweepfile, work
@@ -159,6 +159,7 @@ def test_a_saved_file_gives_its_figure_bit_for_bit(tmp_path: Path, more: dict[st
                 rows.append(run_figures(result.summary))
         assert plan.values(rows) == finding.values
         assert f"{finding.values[0]!r}" in path.read_text()
+        assert ("and shrunk" in path.read_text()) == plan.asked["shrink"]
 
 
 def test_the_values_are_those_of_the_runs(tmp_path: Path, whole: searches.Search) -> None:
@@ -257,10 +258,24 @@ def test_two_goals_give_the_front_and_files_that_reproduce_it(tmp_path: Path) ->
         assert (point in edge) == (not beaten)
     assert made.stated is not None
     one = made.findings[0]
+    assert "and shrunk" not in (made.folder / one.file).read_text()
     sweep = knee.sweep(made.folder / one.file, out=tmp_path / "sweep", page=False)
     assert len(sweep) == 4
     means = sweep.runs.select(pl.col("queue_delay_mean_ms", "utilization").mean()).collect().row(0)
     assert means == pytest.approx(one.values, rel=1e-12)
+
+
+def test_a_search_whose_findings_shrink_to_one_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shrunk, first = findings.Finder._shrunk, []
+
+    def same(self: findings.Finder, number: int, trial: Any) -> findings.Finding:
+        first.append(first[0] if first else shrunk(self, number, trial))
+        return first[0]
+
+    monkeypatch.setattr(findings.Finder, "_shrunk", same)
+    made = searches.run_search(of(findings=2, trials=30), tmp_path / "s")
+    assert len(made.findings) == 1
+    assert len(first) == 6, "three trials for each finding that is asked for"
 
 
 def test_the_worst_of_a_family_is_its_worst(tmp_path: Path) -> None:

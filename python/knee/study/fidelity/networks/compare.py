@@ -436,13 +436,13 @@ def measure(_: Any, result: Result) -> Run:
     link = result.summary["links"][0]
     end = result.summary["duration_s"]
     flows = tuple(
-        Flow(flow["goodput_mbps"] or 0.0, flow["rtt_mean_ms"], _completion_ms(flow, end), flow["lost_packets"])
+        Flow(flow["goodput_mbps"] or 0.0, flow["rtt_mean_ms"], completion_ms(flow, end), flow["lost_packets"])
         for flow in result.summary["flows"]
     )
     return Run(flows, link["queue_delay_mean_ms"], link["drops"])
 
 
-def _completion_ms(flow: Any, end_s: float) -> float | None:
+def completion_ms(flow: Any, end_s: float) -> float | None:
     """The median time of a flow's messages; of one transfer its time, which is at least what was left for it."""
     for kind in ("transfers", "pages", "requests"):
         if flow.get(kind):
