@@ -150,6 +150,13 @@ def test_a_fast_link_beside_the_bottleneck_is_no_work(scenario: Make) -> None:
     assert packets(from_dict(data)) == pytest.approx(2500)
 
 
+def test_a_rate_that_changes_counts_for_as_long_as_it_holds(scenario: Make) -> None:
+    steady = scenario(duration="10 s")
+    half = steady | {"changes": [{"at": "4 s", "link": "bottleneck", "rate": "5 Mbit/s"}]}
+    # Four seconds of 10 Mbit/s and six of half of that.
+    assert packets(from_dict(half)) == pytest.approx(0.7 * packets(from_dict(steady)))
+
+
 def test_the_estimate_is_near_what_a_run_delivers() -> None:
     """Over random scenarios, whose flows lose much and last little, and the shipped ones, cut to two seconds."""
     made = [from_dict(random_scenarios.scenario(number)) for number in range(2_000_000, 2_000_040)]

@@ -204,10 +204,18 @@ def test_iperf3_over_udp_has_losses(file: Any) -> None:
 
 
 def test_flent_has_the_sum_of_the_flows_of_each_direction(file: Any) -> None:
-    scenario, folder, _ = imported(file("rrul.flent.gz", flent()))
+    scenario, folder, made = imported(file("rrul.flent.gz", flent()))
     assert points(folder / scenario["link"]["rate_trace"], "rate") == [(0, 5.0), (0.2, 5.0), (0.4, 5.0), (0.6, 2.0)]
     assert [value for _, value in points(folder / scenario["link"]["reverse"]["rate_trace"], "rate")] == [1, 2, 3, 4]
     assert scenario["flows"][0]["rtt"] == "20 ms"
+    assert any("What of the delay was a queue" in sentence for sentence in made.unknown)
+
+
+def test_flent_without_a_ping_says_that_the_delay_is_unknown(file: Any) -> None:
+    data = flent()
+    data["results"] = {name: values for name, values in data["results"].items() if "Ping" not in name}
+    _, _, made = imported(file("download.flent.gz", data))
+    assert any("the test has no ping" in sentence for sentence in made.unknown)
 
 
 def test_means_over_intervals_replace_values(file: Any) -> None:

@@ -26,7 +26,7 @@ from knee.scenario import load
 from knee.scenario.units import quantity
 from knee.study import searches, shipped, sweeps
 from knee.study.searches import findings, searchfile
-from knee.study.searches.plan import Plan
+from knee.study.searches.plan import Axis, Plan
 from knee.study.searches.proposals import Proposals
 from knee.study.sweeps import dataset, place, sweepfile, work
 from knee.system import files
@@ -160,6 +160,10 @@ def test_a_saved_file_gives_its_figure_bit_for_bit(tmp_path: Path, more: dict[st
         assert plan.values(rows) == finding.values
         assert f"{finding.values[0]!r}" in path.read_text()
         assert ("and shrunk" in path.read_text()) == plan.asked["shrink"]
+        for key, value in more.get("against", {}).items():
+            assert f"with --set '{key}={value}'" in path.read_text()
+        assert ("with --set" in path.read_text()) == ("against" in more)
+        assert "--allow-code" not in path.read_text()
 
 
 def test_the_values_are_those_of_the_runs(tmp_path: Path, whole: searches.Search) -> None:
@@ -189,6 +193,21 @@ def test_only_what_is_beyond_the_threshold_is_found(tmp_path: Path, whole: searc
 def test_findings_differ(whole: searches.Search) -> None:
     assert len(whole.findings) == 2
     assert whole.findings[0].data != whole.findings[1].data
+
+
+@pytest.mark.parametrize(
+    ("values", "ascending"),
+    [
+        (["5 ms", "10 ms", "20 ms"], True),
+        ([1, 2, 4], True),
+        (["5 ms", "20 ms", "10 ms"], False),
+        (["5 ms", "10 ms"], False),
+        (["5 ms", "10 packets", "20 ms"], False),
+        (["reno", "cubic", "lola"], False),
+    ],
+)
+def test_steps_that_ascend_in_one_unit_have_neighbours(values: list[Any], ascending: bool) -> None:
+    assert Axis(("link.limit",), [[value] for value in values]).ascending == ascending
 
 
 def test_a_choice_is_made_once_and_all_of_a_small_space(tmp_path: Path) -> None:
@@ -263,6 +282,11 @@ def test_two_goals_give_the_front_and_files_that_reproduce_it(tmp_path: Path) ->
     assert len(sweep) == 4
     means = sweep.runs.select(pl.col("queue_delay_mean_ms", "utilization").mean()).collect().row(0)
     assert means == pytest.approx(one.values, rel=1e-12)
+
+
+@pytest.mark.parametrize(("goodput", "window_s", "packets"), [(None, 1.0, 0), (1.0, None, 0), (11.584, 2.0, 2000)])
+def test_full_packets_are_those_that_were_measured(goodput: float | None, window_s: float | None, packets: int) -> None:
+    assert findings._packets({"goodput_mbps": goodput}, window_s) == pytest.approx(packets)
 
 
 def test_a_search_whose_findings_shrink_to_one_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
