@@ -164,6 +164,15 @@ def test_what_is_worked_out_is_not_pickled() -> None:
         made.written["seed"] = 3
 
 
+def test_an_index_is_of_a_flow_a_probe_a_link_or_all() -> None:
+    names = rows.Names(["one", "two"], ["probe"], ["link"])
+    index = np.array([0, 1, 2, 0, rows.BULK_FLOWS, rows.ALL_FLOWS], np.uint32)
+    told = names.of(index, np.array([False, False, False, True, False, False]))
+    assert told["flow"].to_list() == [1, 2, None, None, None, None]
+    assert told["probe"].to_list() == [None, None, 1, None, None, None]
+    assert told["label"].to_list() == ["one", "two", "probe", "link", rows.BULK, rows.EVERYBODY]
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_distributions_are_sorted_and_summed_as_a_query_does(data: st.DataObject) -> None:
