@@ -407,6 +407,8 @@ def test_a_finished_search_opens_as_it_was(tmp_path: Path, whole: searches.Searc
 
 
 def test_the_folder_of_a_search_is_a_sweeps(tmp_path: Path, whole: searches.Search) -> None:
+    # Figures over one key take the choices of all others together.
+    assert [group.sampled for group in sweeps.open_sweep(whole.folder).definition.groups] == [True]
     out = tmp_path / "p.png"
     assert main(["plot", str(whole.folder), "--kind", "pareto", "--figure", "utilization", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
