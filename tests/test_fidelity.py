@@ -452,6 +452,9 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         fidelity.read(reference(tmp_path, header="case,colour"))
     with pytest.raises(InputError, match="cannot be read"):
         fidelity.read(tmp_path / "nothing.csv")
+    (tmp_path / "latin.csv").write_bytes("case,größe\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"cannot be read \('utf-8' codec"):
+        fidelity.read(tmp_path / "latin.csv")
     with pytest.raises(InputError, match='matches "x\\*"; it has one'):
         fidelity.read(reference(tmp_path, RENO), ["x*"])
 

@@ -27,7 +27,7 @@ from knee.scenario.units import quantity
 from knee.study import searches, shipped, sweeps
 from knee.study.searches import findings, searchfile
 from knee.study.searches.plan import Axis, Plan
-from knee.study.searches.proposals import Proposals
+from knee.study.searches.proposals import Proposals, distance
 from knee.study.sweeps import dataset, place, sweepfile, work
 from knee.system import files
 from search_examples import BASE, of, told
@@ -208,6 +208,14 @@ def test_findings_differ(whole: searches.Search) -> None:
 )
 def test_steps_that_ascend_in_one_unit_have_neighbours(values: list[Any], ascending: bool) -> None:
     assert Axis(("link.limit",), [[value] for value in values]).ascending == ascending
+
+
+def test_choices_are_as_far_apart_as_the_key_that_differs_most() -> None:
+    plan = of(over={"link.rate": "loguniform(2 Mbit/s, 50 Mbit/s)", "flows.0.rtt": ["5 ms", "10 ms", "20 ms"],
+                    "flows.1.cc": ["cubic", "reno"]})  # fmt: skip
+    one = {"link.rate": 0.25, "flows.0.rtt": 0.0, "flows.1.cc": 1.0}
+    for other, apart in (({}, 0), ({"link.rate": 0.5}, 0.25), ({"flows.0.rtt": 1.0}, 0.5), ({"flows.1.cc": 0.0}, 1)):
+        assert distance(plan, one, one | other) == apart
 
 
 def test_a_choice_is_made_once_and_all_of_a_small_space(tmp_path: Path) -> None:
