@@ -9,6 +9,8 @@
 //! `PROPTEST_CASES=100000` tries longer; `KNEE_CC=cubic,lola` tries only these. A fuzzer tries longer still:
 //! [`check_any`] is one of its targets.
 
+#![allow(clippy::cast_possible_truncation, reason = "random numbers are cut on purpose")]
+
 use crate::{
     Ack, CaState, Congestion, Control, DynCongestionControl, Entry, INFINITE_SSTHRESH, Init, RateSample, Sent, Signal,
     StateChange, StateEvent, Undo, View,

@@ -40,7 +40,6 @@ mod lola_wild;
 mod lp;
 mod minmax;
 mod nv;
-pub mod policy;
 mod prague;
 mod reno;
 mod scalable;

@@ -3,7 +3,9 @@
 //! It takes any network, and flows that are endless streams or transfers, whose receivers may misbehave. Any other key
 //! is rejected by name, so that a scenario is either run as `knee evaluate` runs it, or not at all.
 
-use knee_net::spec::{Capacity, Change, FlowSpec, ModelSpec, QuicSpec, RecordedSpec, TcpSpec, Transport, ValueSpec};
+use knee_net::spec::{
+    CapacitySpec, Change, FlowSpec, ModelSpec, QuicSpec, RecordedSpec, TcpSpec, Transport, ValueSpec,
+};
 use knee_scenario::{Path, quantity};
 use knee_sim::Spec;
 use serde::de::{Error, IgnoredAny};
@@ -114,10 +116,10 @@ impl Scenario {
     /// The greatest rate that a link has in the course of time, bit/s.
     pub(crate) fn greatest_rate(&self) -> u64 {
         let links = self.network.links.iter().map(|link| match &link.capacity {
-            Capacity::Rate(rate) => *rate,
-            Capacity::Rates(RecordedSpec { values, .. }) => values.iter().copied().max().unwrap_or(u64::MAX),
+            CapacitySpec::Rate(rate) => *rate,
+            CapacitySpec::Rates(RecordedSpec { values, .. }) => values.iter().copied().max().unwrap_or(u64::MAX),
             // Opportunities of one millisecond may be many.
-            Capacity::Trace(_) => u64::MAX,
+            CapacitySpec::Trace(_) => u64::MAX,
         });
         let changed = self.network.changes.iter().filter_map(|change| match change.what {
             Change::Rate { rate, .. } => Some(rate),

@@ -25,7 +25,7 @@ const MOST: Time = Time::from_secs(100);
 
 params! {
     /// The parameters of the distributions.
-    struct Spread {
+    struct Moments {
         /// mean of the extra delay, where it is never negative
         mean: Time = Time::from_millis(5), in Time::ZERO..=MOST, from "ours";
         /// its standard deviation, as netem's tables scale it
@@ -41,21 +41,21 @@ pub const NORMAL: Choice = Choice {
     name: "normal",
     about: "normally distributed extra delay",
     source: "Linux netem, distribution normal",
-    params: Spread::DECLARED,
+    params: Moments::DECLARED,
 };
 /// See the module.
 pub const PARETO: Choice = Choice {
     name: "pareto",
     about: "extra delay with a long tail: Pareto with shape 3",
     source: "Linux netem, distribution pareto",
-    params: Spread::DECLARED,
+    params: Moments::DECLARED,
 };
 /// See the module.
 pub const PARETO_NORMAL: Choice = Choice {
     name: "paretonormal",
     about: "a quarter normal, three quarters Pareto, which resembles measured delays",
     source: "Linux netem, distribution paretonormal",
-    params: Spread::DECLARED,
+    params: Moments::DECLARED,
 };
 /// Values from a file.
 pub const TABLE: Choice = Choice {
@@ -90,7 +90,7 @@ impl Delay {
             "paretonormal" => |u| 0.25 * normal(u) + 0.75 * pareto(u),
             _ => return None,
         };
-        let Spread { mean, deviation } = params.into();
+        let Moments { mean, deviation } = params.into();
         let value = |i| {
             let z = quantile((f64::from(i) + 0.5) / ENTRIES as f64).clamp(-END, END);
             Time::from_nanos(truncated(mean.as_nanos() as f64 + deviation.as_nanos() as f64 * z))

@@ -59,7 +59,7 @@ impl FlowPath {
 }
 
 /// Something to put on record: flow, link, event and figure.
-pub type Record = (Option<u32>, Option<u32>, &'static str, f64);
+pub type ChangeRecord = (Option<u32>, Option<u32>, &'static str, f64);
 
 /// Links, pipes and the paths of flows.
 pub struct Network {
@@ -223,7 +223,7 @@ impl Network {
     }
 
     /// Makes a change of the scenario, for which a link may drop packets. Gives what to put on record.
-    pub fn change(&mut self, change: Change, now: Time) -> Record {
+    pub fn change(&mut self, change: Change, now: Time) -> ChangeRecord {
         match change {
             Change::Rate { link, rate } => {
                 self.directions[link].link.set_rate(Rate::from_bps(rate), now);

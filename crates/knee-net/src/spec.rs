@@ -206,7 +206,7 @@ pub struct LinkSpec {
     /// Its name.
     pub name: String,
     /// Its capacity.
-    pub capacity: Capacity,
+    pub capacity: CapacitySpec,
     /// Name of the queue discipline.
     pub queue: String,
     /// Capacity of the queue. `None` for the discipline's own default.
@@ -311,7 +311,7 @@ impl Default for ModelSpec {
 #[serde(deny_unknown_fields)]
 pub struct ReverseSpec {
     /// Its capacity.
-    pub capacity: Capacity,
+    pub capacity: CapacitySpec,
     /// How it sends that.
     #[serde(default)]
     pub model: ModelSpec,
@@ -387,7 +387,7 @@ impl From<LinkLayerSpec> for LinkLayer {
 /// Capacity of a link.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Capacity {
+pub enum CapacitySpec {
     /// A fixed rate, bit/s.
     Rate(u64),
     /// Delivery opportunities of 1500 bytes each at these milliseconds, ascending; repeats after the last.
@@ -396,7 +396,7 @@ pub enum Capacity {
     Rates(RecordedSpec<u64>),
 }
 
-impl Capacity {
+impl CapacitySpec {
     /// Returns true if it is recorded, and so no rate that could be changed.
     pub const fn is_recorded(&self) -> bool {
         !matches!(self, Self::Rate(_))
@@ -487,7 +487,7 @@ pub struct FlowSpec {
     /// Parameters of the congestion control, a map of [`ValueSpec`]s by name. It is read once for all flows in a row
     /// that are the same: there may be a million.
     pub cc_params: Option<Box<RawValue>>,
-    /// The policy that its window or rate follows, in place of an algorithm (`knee_cc::policy::Plan`).
+    /// The policy that its window or rate follows, in place of an algorithm (`knee_sim::policy::Plan`).
     #[serde(default)]
     pub policy: Option<Box<RawValue>>,
     /// Base round-trip time, ns: link delays and the fixed delay of the ACK path.

@@ -1,9 +1,11 @@
 //! Steered simulations side by side, for `knee.gym`; numbers are handed over in buffers that numpy shares.
 
 use crate::error::Failure;
-use knee_cc::policy::{Plan, Settings};
 use knee_sim::Spec;
-use knee_sim::steered::{Bounds, Fleet, FleetError, NETWORK_RANGES, Next, Observed, Part, QUEUE_RANGES, Reward, Task};
+use knee_sim::policy::{Plan, Settings};
+use knee_sim::steered::{
+    Bounds, Fleet, FleetError, NETWORK_RANGES, Next, Observations, Part, QUEUE_RANGES, Reward, Task,
+};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -56,7 +58,7 @@ impl Buffers {
         Ok(numbers.chunks(2).map(|pair| (usize::try_from(pair[0]).unwrap_or(usize::MAX), pair[1])).collect())
     }
 
-    fn write(&self, py: Python<'_>, observed: &Observed) -> PyResult<()> {
+    fn write(&self, py: Python<'_>, observed: &Observations) -> PyResult<()> {
         self.observations.copy_from_slice(py, &observed.observations)?;
         self.rewards.copy_from_slice(py, &observed.rewards)?;
         self.terminated.copy_from_slice(py, &observed.terminated)?;
@@ -102,7 +104,7 @@ impl PyFleet {
     fn go(
         &self,
         py: Python<'_>,
-        what: impl FnOnce(&mut Fleet, &[Next]) -> Result<Observed, FleetError> + Send,
+        what: impl FnOnce(&mut Fleet, &[Next]) -> Result<Observations, FleetError> + Send,
     ) -> PyResult<()> {
         let next = self.buffers.next(py)?;
         if let Some((wrong, _)) = next.iter().find(|(task, _)| *task >= self.tasks) {

@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(50);
 
 /// State that the engine's thread and its caller share.
 #[derive(Default)]
-struct Shared {
+struct RunState {
     /// Simulated time, ns.
     now: AtomicU64,
     /// Simulated time at the end, ns; 0 before the specification is read.
@@ -99,7 +99,7 @@ pub fn run<E: From<Failure>>(
     py: Python<'_>,
     mut look: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<(String, Rows), E> {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(RunState::default());
     let (give, mut take) = sync_channel(1);
     let (calls, mut lookout) = (classes.shared.clone(), classes.shared.lookout());
     let told = if classes.is_empty() { String::new() } else { spec.clone() };
@@ -132,7 +132,7 @@ pub fn run<E: From<Failure>>(
 }
 
 /// Ends the engine's thread, if it can be ended.
-fn cancel(py: Python<'_>, shared: &Shared, calls: &calls::Shared, take: &mut Receiver<Outcome>) {
+fn cancel(py: Python<'_>, shared: &RunState, calls: &calls::Shared, take: &mut Receiver<Outcome>) {
     shared.cancel.store(true, Relaxed);
     calls.abandon();
     let thread = shared.thread.load(Relaxed);
@@ -172,7 +172,7 @@ fn set_exception(thread: u64, exception: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &Shared) -> Outcome {
+fn drive(spec: &str, classes: &Classes, files: Files, threads: usize, shared: &RunState) -> Outcome {
     let spec: Spec = serde_json::from_str(spec).map_err(Failure::Json)?;
     shared.end.store(spec.duration, Relaxed);
     if !classes.is_empty() {

@@ -11,7 +11,7 @@ use crate::{files, words};
 use knee_core::{ParamsSpec, Rate};
 use knee_link::registry::{self, Choice};
 use knee_net::network::params;
-use knee_net::spec::{Capacity, LimitSpec, LinkLayerSpec, LinkSpec, ModelSpec, ReverseSpec, SlotSpec};
+use knee_net::spec::{CapacitySpec, LimitSpec, LinkLayerSpec, LinkSpec, ModelSpec, ReverseSpec, SlotSpec};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -489,9 +489,9 @@ impl Side {
         let capacity = match (&self.trace, self.rate) {
             (Some(name), _) => {
                 let trace = files::find(name, files::KIND_TRACE, folder).and_then(|path| files::trace(&path));
-                Capacity::Trace(trace.map_err(|error| error.under("trace"))?)
+                CapacitySpec::Trace(trace.map_err(|error| error.under("trace"))?)
             }
-            (None, rate) => Capacity::Rate(rate.unwrap_or_default()),
+            (None, rate) => CapacitySpec::Rate(rate.unwrap_or_default()),
         };
         if let Some(key) = self.recordings().first() {
             return Err(files::recording(key).under(key));

@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
+pub mod policy;
 pub mod sender_log;
 pub mod simulation;
 #[cfg(feature = "quic")]

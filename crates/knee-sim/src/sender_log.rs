@@ -62,7 +62,7 @@ struct FlowLog {
     /// The segment behind the last one sent.
     next: u64,
     /// Segments that are not acknowledged.
-    open: BTreeMap<u64, Transmission>,
+    open: BTreeMap<u64, OpenSegment>,
     /// How many transmissions the sender had deemed lost, and how many of them are not yet in the log.
     lost: u64,
     unlogged: u64,
@@ -71,7 +71,7 @@ struct FlowLog {
 }
 
 /// The latest transmission of a segment.
-struct Transmission {
+struct OpenSegment {
     number: u64,
     again: bool,
     lost: bool,
@@ -134,7 +134,7 @@ impl FlowLog {
         self.sent += 1;
         let segment = seq.near(self.next);
         self.next = self.next.max(segment + 1);
-        let before = self.open.insert(segment, Transmission { number, again: false, lost: false });
+        let before = self.open.insert(segment, OpenSegment { number, again: false, lost: false });
         if let Some(before) = &before {
             // What was found lost and sent again at once.
             if before.again && !before.lost && self.unlogged > 0 {
@@ -179,7 +179,7 @@ impl FlowLog {
         if lost > self.lost {
             self.unlogged = lost - self.lost;
             self.lost = lost;
-            let is_lost = |segment: u64, sent: &Transmission| {
+            let is_lost = |segment: u64, sent: &OpenSegment| {
                 let (lost, sent_again) = sender.marks(segment);
                 lost && !(sent.again && sent_again) && !sent.lost
             };

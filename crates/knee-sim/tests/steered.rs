@@ -2,11 +2,11 @@
 
 use crate::networks::{MS, S, any_network, flow, link, spec};
 use crate::runs::{bits, read};
-use knee_cc::policy::{Features, Length, Lever, Plan, Settings};
 use knee_core::Rng;
 use knee_sim::Simulation;
+use knee_sim::policy::{Features, Length, Lever, Plan, Settings};
 use knee_sim::steered::{
-    Bounds, Episode, Fleet, FleetError, FlowEpisode, NETWORK_RANGES, NetworkEpisode, Next, Observed, Part,
+    Bounds, Episode, Fleet, FleetError, FlowEpisode, NETWORK_RANGES, NetworkEpisode, Next, Observations, Part,
     QUEUE_RANGES, QueueEpisode, Reward, Task,
 };
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ fn task(duration: u64) -> Task {
 
 #[test]
 fn bits_of_a_fleet_do_not_depend_on_its_threads() {
-    let run = |threads: usize| -> Vec<Observed> {
+    let run = |threads: usize| -> Vec<Observations> {
         let mut fleet = Fleet::new(vec![task(S), task(S / 2)], 5, threads).unwrap();
         let next: Vec<Next> = (0..5).map(|i| (i % 2, i as u64)).collect();
         let mut all = vec![fleet.begin(&next).unwrap()];

@@ -1,7 +1,7 @@
 //! A scenario file on a page: a scene whose controls can be moved, or a network of any links that is only shown.
 
 use crate::scene::{CALL, CALL_FPS, CALL_RATES, Scene, SceneChange, SceneFlow, To, may_choose_ecn};
-use knee_net::spec::{Capacity, Change, ChangeSpec, EcnSpec, LimitSpec, LinkSpec, Transport};
+use knee_net::spec::{CapacitySpec, Change, ChangeSpec, EcnSpec, LimitSpec, LinkSpec, Transport};
 use knee_scenario::{Scenario, quantity, refusal};
 use knee_sim::Spec;
 use serde::Serialize;
@@ -142,9 +142,11 @@ const DRAWN: u64 = 100;
 /// The rate of a link, bit/s; of a trace the mean.
 fn rate(link: &LinkSpec) -> u64 {
     match &link.capacity {
-        Capacity::Rate(rate) => *rate,
-        Capacity::Trace(times) => times.last().map_or(0, |last| 1500 * 8 * 1_000 * times.len() as u64 / (*last).max(1)),
-        Capacity::Rates(recorded) => recorded.values.first().copied().unwrap_or(0),
+        CapacitySpec::Rate(rate) => *rate,
+        CapacitySpec::Trace(times) => {
+            times.last().map_or(0, |last| 1500 * 8 * 1_000 * times.len() as u64 / (*last).max(1))
+        }
+        CapacitySpec::Rates(recorded) => recorded.values.first().copied().unwrap_or(0),
     }
 }
 
@@ -215,7 +217,7 @@ fn controls(file: &Table, link: &LinkSpec) -> Result<(u64, u64), String> {
     if let Some(link) = file.get("link").and_then(Value::as_table) {
         only(link, "link.", &["name", "rate", "queue", "limit", "loss"])?;
     }
-    let Capacity::Rate(rate) = link.capacity else { return Err("the page's link has a rate, not a trace".into()) };
+    let CapacitySpec::Rate(rate) = link.capacity else { return Err("the page's link has a rate, not a trace".into()) };
     let Some(LimitSpec::Packets(buffer)) = link.limit else {
         return Err("link.limit: the page's buffer is a number of packets".into());
     };

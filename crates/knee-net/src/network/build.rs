@@ -1,7 +1,7 @@
 //! From the specification of links to links at rest.
 
 use super::{Direction, SpecError};
-use crate::spec::{Capacity, LinkSpec, ModelSpec, ParamsSpec, RecordedSpec, ReverseSpec, SlotSpec, Spec};
+use crate::spec::{CapacitySpec, LinkSpec, ModelSpec, ParamsSpec, RecordedSpec, ReverseSpec, SlotSpec, Spec};
 use knee_core::convert::index_u32;
 use knee_core::{Bytes, Param, Params, Rate, Rng, Time};
 use knee_link::medium::PathDelay;
@@ -31,12 +31,12 @@ fn no_times(link: &str, key: &'static str) -> SpecError {
     SpecError::Conflict { link: link.into(), key, found: "its times do not ascend from 0 to its period".into() }
 }
 
-fn mean_rate(capacity: &Capacity) -> Option<Rate> {
+fn mean_rate(capacity: &CapacitySpec) -> Option<Rate> {
     match capacity {
-        Capacity::Rates(given) => rates(given).map(|rates| rates.mean()),
-        Capacity::Rate(0) => None,
-        Capacity::Rate(bps) => Some(Rate::from_bps(*bps)),
-        Capacity::Trace(ms) => {
+        CapacitySpec::Rates(given) => rates(given).map(|rates| rates.mean()),
+        CapacitySpec::Rate(0) => None,
+        CapacitySpec::Rate(bps) => Some(Rate::from_bps(*bps)),
+        CapacitySpec::Trace(ms) => {
             let last = *ms.last()?;
             let ascending = ms.windows(2).all(|w| w[0] <= w[1]);
             (ascending && last > 0).then(|| Rate::from_bps(ms.len() as u64 * 12_000_000 / last))
@@ -77,10 +77,10 @@ fn build_server(
         return Ok((Server::Medium(make(&params, init)), model.path.map(|path| path(&params, init))));
     }
     let server = match (&asked.capacity, spec.burst) {
-        (Capacity::Rate(_), None) => Server::wire(rate),
-        (Capacity::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
-        (Capacity::Trace(ms), _) => Server::trace(ms, asked.overhead.unwrap_or(spec.overhead)),
-        (Capacity::Rates(given), _) => {
+        (CapacitySpec::Rate(_), None) => Server::wire(rate),
+        (CapacitySpec::Rate(_), Some(burst)) => Server::bucket(rate, Bytes(burst)),
+        (CapacitySpec::Trace(ms), _) => Server::trace(ms, asked.overhead.unwrap_or(spec.overhead)),
+        (CapacitySpec::Rates(given), _) => {
             Server::recorded(rates(given).ok_or_else(|| SpecError::NoCapacity(name.into()))?)
         }
     };

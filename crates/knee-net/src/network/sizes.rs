@@ -1,7 +1,7 @@
 //! The greatest numbers that a specification may have, so that the engine's sums and products of them fit.
 
 use super::SpecError;
-use crate::spec::{Capacity, Change, LimitSpec, RecordedSpec, SlotSpec, Spec};
+use crate::spec::{CapacitySpec, Change, LimitSpec, RecordedSpec, SlotSpec, Spec};
 
 /// Three years, in ns.
 const MAX_TIME: u64 = 100_000_000_000_000_000;
@@ -22,13 +22,13 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<(), SpecError> {
         Some(LimitSpec::Packets(n) | LimitSpec::Bytes(n)) => bytes("a limit")(n),
         None => Ok(()),
     };
-    let capacity = |capacity: &Capacity| match capacity {
-        Capacity::Rate(bps) => rate("a rate")(*bps),
-        Capacity::Rates(recorded) => {
+    let capacity = |capacity: &CapacitySpec| match capacity {
+        CapacitySpec::Rate(bps) => rate("a rate")(*bps),
+        CapacitySpec::Rates(recorded) => {
             recorded.at.iter().copied().chain(recorded.period).try_for_each(time("a recorded time"))?;
             recorded.values.iter().copied().try_for_each(rate("a rate"))
         }
-        Capacity::Trace(ms) => time("a trace's last time")(ms.last().map_or(0, |ms| ms.saturating_mul(1_000_000))),
+        CapacitySpec::Trace(ms) => time("a trace's last time")(ms.last().map_or(0, |ms| ms.saturating_mul(1_000_000))),
     };
     let delays = |trace: &RecordedSpec<u64>| {
         trace.at.iter().copied().chain(trace.period).try_for_each(time("a recorded time"))?;

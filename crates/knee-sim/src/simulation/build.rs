@@ -6,9 +6,9 @@ use super::hosts::datagrams::DatagramFlow;
 use super::hosts::endpoint::{self, QuicEnds};
 use super::hosts::quic::{self, QuicFlow};
 use super::hosts::udp::UdpFlow;
-use super::hosts::{Algorithm, End, Ends, Hosts, PathRecord, Settings};
+use super::hosts::{Algorithm, End, Ends, HostSettings, Hosts, PathRecord};
 use super::model::{MANY_FLOWS, Model};
-use knee_cc::policy::{self, Plan};
+use crate::policy::{self, Plan};
 use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init};
 use knee_core::convert::index_u32;
 use knee_core::packet::MSS;
@@ -101,7 +101,7 @@ impl Model {
         let quic_ends = endpoint::config(&spec.quic);
         let mut model = Self {
             network: Network::with_own(spec, queues)?,
-            hosts: Hosts::new(Settings {
+            hosts: Hosts::new(HostSettings {
                 algorithms: Vec::new(),
                 sender_config,
                 receiver_config,

@@ -36,14 +36,14 @@ use knee_tcp::sender::{self, AckInfo, Outgoing};
 use pair::EndFigures;
 use slab::Slab;
 use std::collections::BTreeMap;
-use trace::Trace;
+use trace::PacketTrace;
 use udp::UdpFlow;
 
 /// All hosts.
 pub(super) struct Hosts {
     /// By path.
     slots: Vec<Slot>,
-    pub(super) settings: Settings,
+    pub(super) settings: HostSettings,
     /// ACKs in the network, and what else goes against the data of flows; 0 in batches, where ACKs wait with their
     /// flows.
     pub(super) acks: u64,
@@ -74,7 +74,7 @@ impl Outside {
 }
 
 /// Settings of all hosts.
-pub(super) struct Settings {
+pub(super) struct HostSettings {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) sender_config: sender::Config,
     pub(super) receiver_config: receiver::Config,
@@ -104,7 +104,7 @@ pub(super) struct Stores {
     /// Packets that the sender at work sends over QUIC.
     quic_outgoing: Vec<knee_quic::Outgoing>,
     /// By path, when segments left first, where RTT figures are those of a packet trace.
-    traces: BTreeMap<u32, Trace>,
+    traces: BTreeMap<u32, PacketTrace>,
     /// SYNs sent less those that have left the network, which no sender counts as data.
     pub(super) syns: i64,
 }
@@ -144,7 +144,7 @@ impl Algorithm {
     }
 }
 
-impl Settings {
+impl HostSettings {
     /// A copy; none where an algorithm is neither the registry's nor a policy, or senders are logged.
     fn copied(&self) -> Option<Self> {
         let Self { algorithms, sender_config, receiver_config, trace_rtt, flow_seeds, logs, scenario_flows, .. } = self;
@@ -174,7 +174,7 @@ impl Settings {
 }
 
 impl Hosts {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: HostSettings) -> Self {
         let flows = settings.scenario_flows as usize;
         Self {
             slots: Vec::with_capacity(flows),

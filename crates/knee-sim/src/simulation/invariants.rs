@@ -10,7 +10,7 @@
 use super::Simulation;
 use knee_core::Time;
 use knee_core::testing::Source;
-use knee_net::spec::{Capacity, Spec};
+use knee_net::spec::{CapacitySpec, Spec};
 use serde_json::{Value, json};
 
 /// Work after which a run is cut off, and that between two looks at the books.
@@ -37,7 +37,7 @@ fn happened(simulation: &Simulation) -> u64 {
 }
 
 fn is_small(spec: &Spec) -> bool {
-    let traced = |capacity: &Capacity| matches!(capacity, Capacity::Trace(ms) if ms.len() > 10_000);
+    let traced = |capacity: &CapacitySpec| matches!(capacity, CapacitySpec::Trace(ms) if ms.len() > 10_000);
     spec.flows.len() <= MAX_FLOWS
         && spec.links.len() <= MAX_LINKS
         && spec.tcp.initial_window <= MAX_WINDOW

@@ -1,7 +1,7 @@
 //! Many episodes side by side.
 
 use super::{Episode, Task};
-use knee_cc::policy::Figures;
+use crate::policy::Figures;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum FleetError {
 
 /// The slots' observations, rewards and figures, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct Observations {
     /// Their observations, one behind the other.
     pub observations: Vec<f32>,
     /// Rewards.
@@ -51,7 +51,7 @@ pub struct Observed {
     pub applied: Vec<f64>,
 }
 
-impl Observed {
+impl Observations {
     fn push(&mut self, episode: &dyn Episode, step: super::Step, reward: f64, began: bool) {
         let Figures { length_s, throughput_bps, rtt_s, queueing_s, loss } = episode.figures();
         self.observations.extend_from_slice(episode.observation());
@@ -78,14 +78,14 @@ impl Observed {
 
 /// One of the episodes that go on side by side.
 #[derive(Default)]
-struct Slot {
+struct FleetSlot {
     /// The episode and its task; none before the first.
     running: Option<(Box<dyn Episode>, usize)>,
     over: bool,
 }
 
-impl Slot {
-    fn begin(&mut self, tasks: &[Task], next: Next, into: &mut Observed) -> Result<(), FleetError> {
+impl FleetSlot {
+    fn begin(&mut self, tasks: &[Task], next: Next, into: &mut Observations) -> Result<(), FleetError> {
         let (task, seed) = next;
         let episode = tasks[task].begin(seed).map_err(|error| FleetError::Spec { task, error })?;
         self.over = false;
@@ -94,7 +94,7 @@ impl Slot {
         Ok(())
     }
 
-    fn step(&mut self, tasks: &[Task], action: &[f64], next: Next, into: &mut Observed) -> Result<(), FleetError> {
+    fn step(&mut self, tasks: &[Task], action: &[f64], next: Next, into: &mut Observations) -> Result<(), FleetError> {
         let Some((episode, task)) = self.running.as_mut().filter(|_| !self.over) else {
             return self.begin(tasks, next, into);
         };
@@ -114,12 +114,12 @@ enum Order {
 /// The slots that one thread has.
 struct Lane {
     tasks: Arc<Vec<Task>>,
-    slots: Vec<Slot>,
+    slots: Vec<FleetSlot>,
 }
 
 impl Lane {
-    fn carry_out(&mut self, order: &Order) -> Result<Observed, FleetError> {
-        let (mut observed, tasks) = (Observed::default(), &self.tasks);
+    fn carry_out(&mut self, order: &Order) -> Result<Observations, FleetError> {
+        let (mut observed, tasks) = (Observations::default(), &self.tasks);
         match order {
             Order::Begin(next) => {
                 for (slot, &next) in self.slots.iter_mut().zip(next) {
@@ -136,7 +136,7 @@ impl Lane {
         Ok(observed)
     }
 
-    fn carry_out_whole(&mut self, order: &Order) -> Result<Observed, FleetError> {
+    fn carry_out_whole(&mut self, order: &Order) -> Result<Observations, FleetError> {
         let done = catch_unwind(AssertUnwindSafe(|| self.carry_out(order)));
         done.unwrap_or_else(|panic| Err(FleetError::Panic(text(panic.as_ref()))))
     }
@@ -151,7 +151,7 @@ fn text(panic: &(dyn Any + Send)) -> String {
 struct Worker {
     slots: usize,
     orders: SyncSender<Order>,
-    done: Receiver<Result<Observed, FleetError>>,
+    done: Receiver<Result<Observations, FleetError>>,
 }
 
 impl Worker {
@@ -193,7 +193,7 @@ impl Fleet {
         let (tasks, threads) = (Arc::new(tasks), threads.clamp(1, slots));
         let lane = |i: usize| {
             let count = slots * (i + 1) / threads - slots * i / threads;
-            Lane { tasks: Arc::clone(&tasks), slots: (0..count).map(|_| Slot::default()).collect() }
+            Lane { tasks: Arc::clone(&tasks), slots: (0..count).map(|_| FleetSlot::default()).collect() }
         };
         let others = (1..threads).map(|i| Worker::start(lane(i))).collect::<Result<_, _>>()?;
         Ok(Self { here: lane(0), others, slots })
@@ -208,7 +208,7 @@ impl Fleet {
     ///
     /// # Errors
     /// If a scenario is refused, or the engine fails.
-    pub fn begin(&mut self, next: &[Next]) -> Result<Observed, FleetError> {
+    pub fn begin(&mut self, next: &[Next]) -> Result<Observations, FleetError> {
         self.give(|from, to| Order::Begin(next[from..to].to_vec()))
     }
 
@@ -216,12 +216,12 @@ impl Fleet {
     ///
     /// # Errors
     /// If a scenario is refused, or the engine fails.
-    pub fn step(&mut self, actions: &[f64], next: &[Next]) -> Result<Observed, FleetError> {
+    pub fn step(&mut self, actions: &[f64], next: &[Next]) -> Result<Observations, FleetError> {
         let width = actions.len() / self.slots;
         self.give(|from, to| Order::Step(actions[from * width..to * width].to_vec(), next[from..to].to_vec()))
     }
 
-    fn give(&mut self, order: impl Fn(usize, usize) -> Order) -> Result<Observed, FleetError> {
+    fn give(&mut self, order: impl Fn(usize, usize) -> Order) -> Result<Observations, FleetError> {
         let mut from = self.here.slots.len();
         let first = order(0, from);
         for worker in &self.others {

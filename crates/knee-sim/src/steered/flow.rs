@@ -1,8 +1,8 @@
 //! A flow whose window or rate is steered.
 
 use super::{Episode, Step};
+use crate::policy::{ENTRY, Figures, Length, Settings, Steered};
 use crate::{Own, OwnMake, Simulation, Spec, SpecError};
-use knee_cc::policy::{ENTRY, Figures, Length, Settings, Steered};
 use knee_core::Time;
 use knee_net::spec::Change;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 /// The name of the flow's algorithm in the specification.
 const NAME: &str = "steered";
 
-/// One run with a flow that is steered. An action is one number ([`knee_cc::policy::Pilot::act`]), once per monitor
+/// One run with a flow that is steered. An action is one number ([`crate::policy::Pilot::act`]), once per monitor
 /// interval.
 pub struct FlowEpisode {
     simulation: Simulation,
@@ -42,9 +42,10 @@ impl FlowEpisode {
             let (steered, settings) = (Arc::clone(&steered), *settings);
             OwnMake::Algorithm(Arc::new(move |_, init, _| {
                 let made = Steered::new(&settings, init);
+                let control = made.control();
                 // Another connection of the flow would find it taken, and be steered by nobody.
-                let _ = steered.set(made.clone());
-                Box::new(made)
+                let _ = steered.set(made);
+                control
             }))
         };
         let own = Own { name: NAME.into(), entry: &ENTRY, make };

@@ -8,13 +8,13 @@ mod flow;
 mod network;
 mod queue;
 
-pub use fleet::{Fleet, FleetError, Next, Observed};
+pub use fleet::{Fleet, FleetError, Next, Observations};
 pub use flow::FlowEpisode;
 pub use network::{Bounds, NETWORK_RANGES, NetworkEpisode};
 pub use queue::{QUEUE_RANGES, QueueEpisode};
 
+use crate::policy::{Figures, Settings};
 use crate::{Spec, SpecError};
-use knee_cc::policy::{Figures, Settings};
 
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,11 +1,11 @@
 //! A link whose rate, loss and delay are steered against the algorithms that use it.
 
 use super::{Episode, Step};
+use crate::policy::Figures;
 use crate::{Rows, Simulation, Spec, SpecError};
-use knee_cc::policy::Figures;
 use knee_core::Time;
 use knee_core::convert::truncated;
-use knee_net::spec::{Capacity, Change, ChangeSpec};
+use knee_net::spec::{CapacitySpec, Change, ChangeSpec};
 use serde::Deserialize;
 
 /// Name, least and greatest value of each number of an observation: what left over what could have left; mean waiting
@@ -79,7 +79,7 @@ impl NetworkEpisode {
     /// If the specification contradicts itself or names what does not exist, or the link has no rate.
     pub fn begin(mut spec: Spec, link: usize, bounds: &Bounds) -> Result<Self, SpecError> {
         let of = spec.links.get(link).ok_or(SpecError::Empty("link to be steered"))?;
-        let Capacity::Rate(rate_bps) = of.capacity else { return Err(SpecError::NoCapacity(of.name.clone())) };
+        let CapacitySpec::Rate(rate_bps) = of.capacity else { return Err(SpecError::NoCapacity(of.name.clone())) };
         let conditions = Conditions { rate_bps, delay_ns: 0, loss: of.loss };
         let crosses =
             |(i, flow): (usize, &knee_net::spec::FlowSpec)| flow.path.contains(&link).then_some((i, flow.rtt));

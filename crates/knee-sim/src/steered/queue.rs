@@ -1,11 +1,11 @@
 //! A queue whose drop or mark probability is steered.
 
 use super::{Episode, Step};
+use crate::policy::Figures;
 use crate::{Simulation, Spec, SpecError};
-use knee_cc::policy::Figures;
 use knee_core::Time;
 use knee_net::network::OwnQueue;
-use knee_net::spec::Capacity;
+use knee_net::spec::CapacitySpec;
 use knee_queue::steered::{Measured, Steered};
 
 /// The name of the queue in the specification.
@@ -44,7 +44,7 @@ impl QueueEpisode {
     /// If the specification contradicts itself or names what does not exist, or the link has no rate.
     pub fn begin(mut spec: Spec, link: usize, interval: u64) -> Result<Self, SpecError> {
         let of = spec.links.get_mut(link).ok_or(SpecError::Empty("link with a queue to be steered"))?;
-        let Capacity::Rate(rate) = of.capacity else { return Err(SpecError::NoCapacity(of.name.clone())) };
+        let CapacitySpec::Rate(rate) = of.capacity else { return Err(SpecError::NoCapacity(of.name.clone())) };
         of.queue = NAME.into();
         of.queue_params.clear();
         let steered = Steered::default();

@@ -7,7 +7,7 @@ use knee_core::{Rng, Time};
 
 /// When packets are lost.
 #[derive(Clone)]
-pub(super) struct Bursts {
+pub(super) struct LossBursts {
     params: Params,
     /// Draws gaps and lengths, the same for both directions; and which packets are lost.
     times: Rng,
@@ -17,7 +17,7 @@ pub(super) struct Bursts {
     until: Time,
 }
 
-impl Bursts {
+impl LossBursts {
     pub(super) fn new(params: &knee_core::Params, init: &Init) -> Self {
         let times = Rng::stream(init.seed, &format!("leo/{}/bursts", init.link));
         let fates = Rng::stream(init.seed, &format!("leo/{}/losses", init.name));

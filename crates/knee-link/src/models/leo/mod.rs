@@ -21,7 +21,7 @@ mod orbit;
 use crate::entry::{Choice, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
 use crate::wire::Wire;
-use bursts::Bursts;
+use bursts::LossBursts;
 use knee_core::Conflict;
 use knee_core::convert::truncated;
 use knee_core::{Rate, Time, params};
@@ -83,7 +83,7 @@ fn check(params: &knee_core::Params, _rate: Rate) -> Result<(), Conflict> {
 #[derive(Clone)]
 pub struct Satellite {
     orbit: Orbit,
-    bursts: Bursts,
+    bursts: LossBursts,
     rate: Rate,
     wire: Wire,
     /// When the next reconfiguration is, and the end of the current outage.
@@ -96,7 +96,7 @@ impl Satellite {
     fn new(params: &knee_core::Params, init: &Init) -> Self {
         let mut satellite = Self {
             orbit: Orbit::new(params, init),
-            bursts: Bursts::new(params, init),
+            bursts: LossBursts::new(params, init),
             rate: init.rate,
             wire: Wire::new(init.rate),
             until: Time::ZERO,

@@ -63,7 +63,7 @@ impl Station {
 
 /// Outcome of a station's attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum Attempt {
     /// Somebody else was first: ask again then.
     Later(Time),
     /// It sends now; whether somebody else does so too.
@@ -158,19 +158,19 @@ impl Air {
     }
 
     /// It is the time that station `who` was given.
-    pub(super) fn claim(&mut self, who: usize, now: Time) -> Access {
+    pub(super) fn claim(&mut self, who: usize, now: Time) -> Attempt {
         self.settle(now);
         let Station { counter, active, collides, device, .. } = self.stations[who];
         if collides {
-            return Access::Now { collides };
+            return Attempt::Now { collides };
         }
         let at = self.time_of(counter);
         if at > now {
-            return Access::Later(at);
+            return Attempt::Later(at);
         }
         debug_assert!(active && at == now);
         let other = |station: &Station| station.active && station.counter == counter && station.device != device;
-        Access::Now { collides: self.stations.iter().any(other) }
+        Attempt::Now { collides: self.stations.iter().any(other) }
     }
 
     /// The channel is busy from `now` to `until` with what `who` sends, alone or not; whether it was `received`.

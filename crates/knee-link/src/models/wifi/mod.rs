@@ -36,7 +36,7 @@ mod categories;
 use crate::entry::{Choice, Copies, Init, Model};
 use crate::medium::{Capacity, Frame, Medium, Port};
 pub(crate) use air::SharedAir;
-use air::{Access, Air, Contention, Rules};
+use air::{Air, Attempt, Contention, Rules};
 use categories::CATEGORIES;
 use knee_core::Conflict;
 use knee_core::convert::{index, saturating_u64, truncated};
@@ -389,8 +389,8 @@ impl Wifi {
         match phase {
             FunctionState::Contending => {
                 let collides = match self.air.with(|air| air.claim(station, now)) {
-                    Access::Later(at) => return at,
-                    Access::Now { collides } => collides,
+                    Attempt::Later(at) => return at,
+                    Attempt::Now { collides } => collides,
                 };
                 if let Some(free) = self.send(f, now, collides, port) {
                     self.functions[f].phase = FunctionState::Sending;

@@ -3,7 +3,7 @@
 
 use super::endpoint::QuicEnds;
 use super::udp::UdpFlow;
-use super::{Ends, HalfView, Settings, Stores, no_tcp};
+use super::{Ends, HalfView, HostSettings, Stores, no_tcp};
 use crate::simulation::apps::Apps;
 use knee_cc::{CaState, Control};
 use knee_core::{Packet, Payload, Received, Rng, Time};
@@ -137,7 +137,7 @@ impl Slot {
     pub(super) const fn pair<'a>(
         &'a mut self,
         i: u32,
-        settings: &'a Settings,
+        settings: &'a HostSettings,
         stores: &'a mut Stores,
     ) -> HostPair<'a, Ends> {
         let Self { record, ends, half } = self;
@@ -152,7 +152,7 @@ pub(in crate::simulation) struct HostPair<'a, E> {
     pub(in crate::simulation) ends: &'a mut E,
     pub(super) record: &'a mut PathRecord,
     pub(super) half: &'a mut Option<HalfView>,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a HostSettings,
     pub(super) stores: &'a mut Stores,
 }
 
@@ -161,7 +161,7 @@ pub(in crate::simulation) struct Group<'a> {
     /// The number of the first path.
     pub(in crate::simulation) first: u32,
     pub(super) slots: &'a mut [Slot],
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a HostSettings,
     pub(super) stores: &'a mut [Stores],
     /// How many paths share one of the stores.
     pub(super) per_store: u32,

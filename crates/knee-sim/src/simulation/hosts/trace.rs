@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 
 /// When the segments of one connection that are not acknowledged yet left for the first time.
 #[derive(Clone, Debug, Default)]
-pub(in crate::simulation) struct Trace {
+pub(in crate::simulation) struct PacketTrace {
     /// The segment behind each transmission of new ones, and its time; ascending.
     sent: VecDeque<(u64, Time)>,
     /// Acknowledged so far.
     acked: u64,
 }
 
-impl Trace {
+impl PacketTrace {
     /// Segments up to before `end` leave at `now`, none of them sent before.
     pub(super) fn sent(&mut self, end: u64, now: Time) {
         self.sent.push_back((end, now));
@@ -40,7 +40,7 @@ mod tests {
     /// follow, and the retransmission's ACK, at 110 ms, acknowledges all six, of which the last left at 10 ms.
     #[test]
     fn what_waits_for_a_retransmission_counts_from_its_own_first_transmission() {
-        let (mut trace, ms) = (Trace::default(), Time::from_millis);
+        let (mut trace, ms) = (PacketTrace::default(), Time::from_millis);
         trace.sent(4, ms(0));
         trace.sent(6, ms(10));
         let acks = [(1, 50), (1, 51), (1, 60), (6, 110)];

@@ -23,8 +23,10 @@ pub use features::Features;
 pub use network::{Layer, Network, PlanError};
 pub use pilot::{Figures, Pilot};
 
-use crate::entry::{Entry, Family};
-use crate::{Ack, Congestion, CongestionControl, Control, DynCongestionControl, Init, Needs, StateChange};
+use knee_cc::{
+    Ack, Congestion, CongestionControl, Control, DynCongestionControl, Entry, Family, Init, Needs, StateChange,
+    StateEvent,
+};
 use knee_core::Time;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +42,7 @@ pub static ENTRY: Entry = Entry {
     edges: &[],
     min_cwnd: 1,
     needs: Needs { pacing: true, full_control: true, ..Needs::NONE },
-    make: |_, init| Box::new(Steered::new(&Settings::default(), init)),
+    make: |_, init| Steered::new(&Settings::default(), init).control(),
 };
 
 /// The quantity that an action changes.
@@ -140,7 +142,7 @@ impl Plan {
 
     /// The congestion control of a flow that follows it.
     pub fn make(self: &Arc<Self>, init: &Init) -> Box<dyn DynCongestionControl> {
-        Box::new(Policy { plan: Arc::clone(self), pilot: Pilot::new(&self.settings, init) })
+        Box::new(Piloted(Policy { plan: Arc::clone(self), pilot: Pilot::new(&self.settings, init) }))
     }
 }
 
@@ -150,9 +152,13 @@ trait Flown: Clone + Send + 'static {
     fn fly(&mut self, now: Time, event: impl FnOnce(&mut Pilot));
 }
 
-impl<T: Flown> CongestionControl for T {
+/// The congestion control of a flow whose window or rate a pilot has.
+#[derive(Clone)]
+struct Piloted<T>(T);
+
+impl<T: Flown> CongestionControl for Piloted<T> {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        self.fly(ack.view.now, |pilot| {
+        self.0.fly(ack.view.now, |pilot| {
             pilot.take(ack);
             pilot.put_in_force(control);
         });
@@ -160,12 +166,12 @@ impl<T: Flown> CongestionControl for T {
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         control.ssthresh = control.cwnd.max(2);
-        self.fly(congestion.view.now, |pilot| pilot.hear(congestion.view));
+        self.0.fly(congestion.view.now, |pilot| pilot.hear(congestion.view));
     }
 
     fn on_state(&mut self, change: &StateChange, control: &mut Control) {
-        if matches!(change.event, crate::StateEvent::Start) {
-            self.fly(change.view.now, |pilot| pilot.put_in_force(control));
+        if matches!(change.event, StateEvent::Start) {
+            self.0.fly(change.view.now, |pilot| pilot.put_in_force(control));
         }
     }
 }
@@ -196,6 +202,11 @@ impl Steered {
     /// A pilot for a connection that begins.
     pub fn new(settings: &Settings, init: &Init) -> Self {
         Self(Arc::new(Mutex::new(Pilot::new(settings, init))))
+    }
+
+    /// The congestion control of its flow.
+    pub fn control(&self) -> Box<dyn DynCongestionControl> {
+        Box::new(Piloted(self.clone()))
     }
 
     /// Lets `look` have the pilot.

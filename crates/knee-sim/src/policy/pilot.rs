@@ -2,7 +2,7 @@
 
 use super::features::Measured;
 use super::{Length, Lever, Settings};
-use crate::{Ack, Control, Init, View};
+use knee_cc::{Ack, Control, Init, View};
 use knee_core::convert::{truncated, truncated_u32};
 use knee_core::{Rate, Time};
 

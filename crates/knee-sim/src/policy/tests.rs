@@ -1,6 +1,6 @@
 use super::*;
-use crate::invariants::check;
-use crate::{RateSample, View};
+use knee_cc::invariants::check;
+use knee_cc::{RateSample, View};
 use knee_core::Rng;
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn acked(steered: &mut Steered, now_ms: u64, rtt_ms: u64, delivered: u64, contro
         ece: false,
         rate: &RateSample::NONE,
     };
-    steered.on_ack(&ack, control);
+    Piloted(steered.clone()).on_ack(&ack, control);
 }
 
 fn settings(interval_ms: u64) -> Settings {
@@ -155,7 +155,7 @@ fn a_policy_and_one_that_is_steered_by_its_network_give_the_same_bits() {
 fn policies_keep_the_invariants_of_algorithms_whatever_happens() {
     let mut entry = ENTRY;
     for make in [
-        (|_, init| made(Lever::Window, Length::Rtts(1.0), init)) as crate::Make,
+        (|_, init| made(Lever::Window, Length::Rtts(1.0), init)) as knee_cc::Make,
         |_, init| made(Lever::Rate, Length::Rtts(0.5), init),
         |_, init| made(Lever::Window, Length::Time(20_000_000), init),
     ] {
