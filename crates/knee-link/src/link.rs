@@ -65,7 +65,7 @@ impl Link {
     pub fn serve(&mut self, now: Time) -> Option<Departure> {
         let Self { queue, line, damage } = self;
         let mut left = None;
-        line.step(&mut **queue, now, now, |departure| left = Some(departure));
+        line.step(&mut **queue, now, now, |departure| left = Some(*departure));
         let Departure { packet, .. } = left.as_ref()?;
         // As netem's `corrupt`: the checksum fails at the other end, so that the packet counts as dropped there, and
         // its bytes as carried by the link.
@@ -210,8 +210,9 @@ impl Link {
 pub struct Line {
     server: Server,
     cx: Context,
-    /// Bytes that packets take.
+    /// Bytes that packets take, and a packet of the size of the MTU.
     framing: Framing,
+    full: u64,
     /// Random loss before the queue.
     loss: Loss,
     /// When it acts next; `Time::MAX`: not before something arrives.
@@ -219,8 +220,9 @@ pub struct Line {
     /// True if it only waits for its queue to release a packet, or for packets that have left a medium's queue to
     /// leave.
     waiting: bool,
-    /// The packet that a wire sends; it leaves when the link is `due`.
+    /// The packet that a wire sends, and its bytes there; it leaves when the link is `due`.
     on_wire: Option<Departure>,
+    wire_bytes: u64,
     /// Packets that a medium has in transit.
     transit: Transit,
     counters: Counters,
@@ -241,10 +243,12 @@ impl Line {
             server,
             cx: Context::default(),
             framing,
+            full: framing.bytes(MTU),
             loss,
             due: Time::MAX,
             waiting: false,
             on_wire: None,
+            wire_bytes: 0,
             transit: Transit { asks: Time::MAX, ..Transit::default() },
             counters: Counters::default(),
             dropped: Vec::new(),
@@ -269,19 +273,22 @@ impl Line {
     /// leaves, and the next takes its place; of a run, those that leave by `until` do so at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {
+    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(&Departure)) {
         self.cx.now = now;
-        if let Some(departure) = self.on_wire.take() {
-            sink(self.counted(departure));
-        }
         if let Server::Wire(wire) = &mut self.server {
-            let max = wire.begun_within(until - now, self.framing.bytes(MTU));
-            let Departure { at, packet, sojourn } = self.on_wire.insert(Departure::default());
+            if let Some(departure) = &self.on_wire {
+                self.counters.departed += 1;
+                self.counters.bytes += self.wire_bytes;
+                sink(departure);
+            }
+            let max = wire.begun_within(until - now, self.full);
+            let Departure { at, packet, sojourn } = self.on_wire.get_or_insert_default();
             let count = queue.dequeue_run(max, packet, &mut self.cx);
             if count > 0 {
                 *sojourn = now.saturating_sub(packet.at);
                 packet.add_queued(*sojourn);
-                *at = now + wire.time_for(self.framing.bytes(packet.size));
+                self.wire_bytes = self.framing.bytes(packet.size);
+                *at = now + wire.time_for(self.wire_bytes);
                 (self.due, self.waiting) = (*at, false);
             } else {
                 self.on_wire = None;
@@ -290,20 +297,12 @@ impl Line {
             if count > 1 {
                 self.transmit_run(now, count, sink);
             }
-        } else {
-            self.serve_medium(queue, now).into_iter().for_each(sink);
+        } else if let Some(departure) = self.serve_medium(queue, now) {
+            sink(&departure);
         }
         if !self.cx.dropped.is_empty() {
             self.note_drops();
         }
-    }
-
-    /// Counts a packet that leaves.
-    #[inline]
-    fn counted(&mut self, departure: Departure) -> Departure {
-        self.counters.departed += 1;
-        self.counters.bytes += self.framing.bytes(departure.packet.size);
-        departure
     }
 
     /// Returns true if a packet that arrives now may make the link act earlier: a wire is free; a medium may still
@@ -366,24 +365,23 @@ impl Line {
 
     /// The packet on the wire is the first of a run of `count`, which are sent back to back; the last one stays there.
     #[inline(never)]
-    fn transmit_run(&mut self, now: Time, count: u32, mut sink: impl FnMut(Departure)) {
+    fn transmit_run(&mut self, now: Time, count: u32, mut sink: impl FnMut(&Departure)) {
         let (Server::Wire(wire), Some(departure)) = (&mut self.server, &mut self.on_wire) else { return };
-        let bytes = self.framing.bytes(departure.packet.size);
         // Queueing delay on earlier links, the same for all of a run.
         let before = departure.packet.queued.saturating_sub(Packet::queued_units(departure.sojourn));
         let mut begins = now;
         for _ in 1..count {
-            sink(*departure);
+            sink(departure);
             let Departure { at, packet, sojourn } = departure;
             *sojourn += *at - begins;
             begins = *at;
             *packet = packet.behind(1);
-            *at += wire.time_for(bytes);
+            *at += wire.time_for(self.wire_bytes);
             packet.queued = before + Packet::queued_units(*sojourn);
         }
         self.due = departure.at;
         self.counters.departed += u64::from(count - 1);
-        self.counters.bytes += u64::from(count - 1) * bytes;
+        self.counters.bytes += u64::from(count - 1) * self.wire_bytes;
     }
 
     /// Nothing may leave: the queue is empty, or holds its packets back for a while.
@@ -403,7 +401,9 @@ impl Line {
         let left = self.transit.leaving.front().is_some_and(|next| next.at <= now);
         let departure = if left { self.transit.leaving.pop_front() } else { None }?;
         self.due = self.transit.due();
-        Some(self.counted(departure))
+        self.counters.departed += 1;
+        self.counters.bytes += self.framing.bytes(departure.packet.size);
+        Some(departure)
     }
 
     /// A medium is asked what it does `now`.
@@ -423,9 +423,9 @@ impl Line {
         let left = u128::from(self.counters.bytes) * 8;
         let (carried, saved) = match &self.server {
             Server::Wire(_) => {
-                let sent = self.on_wire.map_or(0, |Departure { packet, .. }| {
+                let sent = self.on_wire.map_or(0, |_| {
                     let rest = self.offered_bits(self.due.max(now)) - self.offered_bits(now);
-                    self.bits(&packet).saturating_sub(rest)
+                    (u128::from(self.wire_bytes) * 8).saturating_sub(rest)
                 });
                 (left + sent, 0)
             }
@@ -439,11 +439,6 @@ impl Line {
         let fastest = self.server.rate().unwrap_or(0).max(self.rate_before);
         let rounding = 2 + bits_in(fastest, Time::from_nanos(2));
         Load { carried, offered: self.offered_bits(now), saved, rounding }
-    }
-
-    /// Bits that a packet takes up.
-    fn bits(&self, packet: &Packet) -> u128 {
-        u128::from(self.framing.bytes(packet.size)) * 8
     }
 
     /// Bits it could have carried from the start to `now`, apart from what a token bucket had saved.
@@ -483,7 +478,7 @@ impl<Q: Bursts + CloneQueue> DynQueue for Q {
                 None => until,
             };
             while line.due <= limit {
-                line.step(self, line.due, limit, |departure| sink.push(departure));
+                line.step(self, line.due, limit, |departure| sink.push(*departure));
             }
             let Some(Arrival { at, burst, .. }) = next else { return };
             line.admit(self, burst, at);
