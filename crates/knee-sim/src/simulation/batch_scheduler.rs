@@ -37,7 +37,7 @@ const IDLE_FLOWS: u64 = 16;
 const LOOKS: u64 = 64;
 /// Fewest visits in a batch for a thread of their own (lab/performance.md).
 pub(super) const VISITS_PER_THREAD: usize = 1024;
-/// Groups of flows for each thread: a thread that has visited a group takes the next one, as some have more to do.
+/// Groups of flows for each thread. One that has visited its own takes groups of others, as some have more to do.
 const GROUPS_PER_THREAD: usize = 4;
 
 /// Lets time pass in batches.
@@ -291,9 +291,15 @@ impl BatchScheduler {
         let outboxes = std::iter::once(&mut *outbox).chain(&mut *others);
         let flow_records = recorder.record.flows().chunks_mut(size as usize);
         let groups = hosts.groups().zip(flow_records).zip(pending.chunks_mut(size as usize).zip(outboxes));
-        let groups = Mutex::new(groups);
-        let work = || loop {
-            let next = groups.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let groups = Mutex::new(groups.map(Some).collect::<Vec<_>>());
+        let work = |thread: usize| loop {
+            let next = {
+                let mut groups = groups.lock().unwrap_or_else(PoisonError::into_inner);
+                // Its own first: it visited them in the last batch, too, so that their flows are in its caches.
+                let begin = thread * groups.len() / *threads;
+                let (others, own) = groups.split_at_mut(begin);
+                own.iter_mut().chain(others).find_map(Option::take)
+            };
             let Some(((hosts, flow_records), (pending, outbox))) = next else { return };
             outbox.arrivals.iter_mut().for_each(|arrivals| arrivals.clear(at));
             let begin = visits.partition_point(|&i| i < hosts.first);
@@ -303,8 +309,8 @@ impl BatchScheduler {
             visitor.visit_all(&visits[begin..end], *prefetches, at, limit);
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (1..*threads).map(|_| scope.spawn(work)).collect();
-            work();
+            let workers: Vec<_> = (1..*threads).map(|thread| scope.spawn(move || work(thread))).collect();
+            work(0);
             // A panic goes on here with its message.
             if let Some(panic) = workers.into_iter().find_map(|worker| worker.join().err()) {
                 resume_unwind(panic);
