@@ -126,7 +126,9 @@ impl Event {
 /// key.
 #[inline]
 pub const fn ack_key(pipe: u32, cause: u64) -> u64 {
-    Event::Pipe(pipe).key() | cause
+    /// Key of the first pipe.
+    const PIPES: u64 = Event::Pipe(0).key();
+    PIPES | (pipe as u64) << PIPE_SHIFT | cause
 }
 
 // An ACK's key is packed with its eight flags.

@@ -228,7 +228,10 @@ impl EventScheduler {
         let (i, end) = (packet.flow, End::of(packet));
         if end == End::Sender {
             model.hosts.acks -= 1;
-            self.show_arrival(model, packet);
+            for tap in &mut self.taps {
+                let ack = model.hosts.find_tcp(i).map(|_| model.hosts.ack(packet));
+                tap.received(model.now, model.hosts.id(i), packet, ack.as_ref());
+            }
         } else {
             self.taps.iter_mut().for_each(|tap| tap.delivered(model.now, model.hosts.id(i), packet));
             if model.apps.carries(i) {
@@ -272,13 +275,6 @@ impl EventScheduler {
         let Some(drops) = &mut model.hosts.dropped else { return };
         for (at, id, packet) in drops.drain(..) {
             self.taps.iter_mut().for_each(|tap| tap.dropped(at, id, &packet));
-        }
-    }
-
-    fn show_arrival(&mut self, model: &Model, packet: &Packet) {
-        for tap in &mut self.taps {
-            let ack = model.hosts.find_tcp(packet.flow).map(|_| model.hosts.ack(packet));
-            tap.received(model.now, model.hosts.id(packet.flow), packet, ack.as_ref());
         }
     }
 
