@@ -13,6 +13,7 @@ mod ends;
 mod pair;
 #[cfg_attr(not(feature = "quic"), path = "hosts/no_quic.rs")]
 pub(super) mod quic;
+mod settings;
 pub(super) mod tcp;
 mod trace;
 pub(super) mod udp;
@@ -20,19 +21,16 @@ pub(super) mod udp;
 pub(super) use contents::{Progress, QuicContents, StreamMessage, StreamProgress};
 pub(super) use ends::Ends;
 pub(super) use pair::{At, End, Group, HostPair, Outbox, PathRecord, Protocol, Slot, StateNote, event_of, timer_of};
+pub(super) use settings::{Algorithm, HostSettings};
 
 use super::beside::Fate;
-use super::build::OwnMake;
 use datagrams::DatagramFlow;
-use knee_cc::{DynCongestionControl, Entry, Init, Needs};
-use knee_core::{ConnectionId, Packet, Params, Payload, Time};
+use knee_core::{ConnectionId, Packet, Payload, Time};
 use knee_net::observe::FlowCounts;
 use knee_net::output::SenderState;
-use knee_net::spec::QuicSpec;
-use knee_qlog::Log;
 use knee_tcp::ends::{EndTimer, TcpEnds};
-use knee_tcp::receiver::{self, FullReply};
-use knee_tcp::sender::{self, AckInfo, Outgoing};
+use knee_tcp::receiver::FullReply;
+use knee_tcp::sender::{AckInfo, Outgoing};
 use pair::EndFigures;
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -73,24 +71,6 @@ impl Outside {
     }
 }
 
-/// Settings of all hosts.
-pub(super) struct HostSettings {
-    pub(super) algorithms: Vec<Algorithm>,
-    pub(super) sender_config: sender::Config,
-    pub(super) receiver_config: receiver::Config,
-    pub(super) quic: QuicSpec,
-    /// Settings of [`Ends::Quic`].
-    pub(super) quic_ends: knee_quic::Config,
-    /// True if RTT figures are those of a packet trace.
-    pub(super) trace_rtt: bool,
-    /// By flow, the seed of its algorithm's random numbers.
-    pub(super) flow_seeds: Vec<u64>,
-    /// By flow, where its sender's events are logged; empty if no flow's are.
-    pub(super) logs: Vec<Option<Log>>,
-    /// How many of the paths are flows'; those behind them are connections'.
-    pub(super) scenario_flows: u32,
-}
-
 /// Stores that the hosts of a group share.
 #[derive(Clone, Default)]
 #[repr(align(128))]
@@ -117,60 +97,6 @@ pub(super) struct HalfView {
     pub(super) away: bool,
     /// RTT of the handshake; zero until it is over.
     pub(super) handshake: Time,
-}
-
-/// A congestion control with its parameters, shared by flows that configure it alike.
-pub(super) struct Algorithm {
-    pub(super) entry: &'static Entry,
-    /// Makes it where it is not the registry's.
-    pub(super) make: Option<OwnMake>,
-    pub(super) params: Params,
-}
-
-impl Algorithm {
-    /// Its needs.
-    pub(super) fn needs(&self) -> Needs {
-        self.entry.needs_with(&self.params)
-    }
-
-    /// An instance for `flow` or one of its connections.
-    fn instance(&self, init: &Init, flow: u32) -> Box<dyn DynCongestionControl> {
-        match &self.make {
-            Some(OwnMake::Algorithm(make)) => make(&self.params, init, flow as usize),
-            Some(OwnMake::Policy(plan)) => plan.make(init),
-            // A controller of quinn's never gets here: it is for flows in quinn.
-            _ => (self.entry.make)(&self.params, init),
-        }
-    }
-}
-
-impl HostSettings {
-    /// A copy; none where an algorithm is neither the registry's nor a policy, or senders are logged.
-    fn copied(&self) -> Option<Self> {
-        let Self { algorithms, sender_config, receiver_config, trace_rtt, flow_seeds, logs, scenario_flows, .. } = self;
-        let known = |Algorithm { entry, make, params }: &Algorithm| {
-            let make = make.as_ref().map(|make| make.copied().ok_or(())).transpose().ok()?;
-            Some(Algorithm { entry, make, params: params.clone() })
-        };
-        logs.is_empty().then_some(())?;
-        Some(Self {
-            algorithms: algorithms.iter().map(known).collect::<Option<_>>()?,
-            sender_config: *sender_config,
-            receiver_config: *receiver_config,
-            quic: self.quic,
-            quic_ends: self.quic_ends,
-            trace_rtt: *trace_rtt,
-            flow_seeds: flow_seeds.clone(),
-            logs: Vec::new(),
-            scenario_flows: *scenario_flows,
-        })
-    }
-
-    /// Returns true if the algorithm of `flow` keeps its window in recovery too.
-    fn has_full_control(&self, record: &PathRecord) -> bool {
-        // Datagrams have no algorithm.
-        self.algorithms.get(record.algorithm as usize).is_some_and(|algorithm| algorithm.entry.needs.full_control)
-    }
 }
 
 impl Hosts {
