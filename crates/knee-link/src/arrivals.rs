@@ -207,6 +207,24 @@ mod tests {
         assert_eq!(found, [(0, false), (1, true), (2, false)]);
     }
 
+    #[test]
+    fn arrivals_of_another_list_come_behind_those_of_one_time() {
+        let (mut one, mut other) = (Arrivals::default(), Arrivals::default());
+        for seq in 0..5 {
+            let first = Packet { payload: Payload::segment(seq), at: Time::from_nanos(5), ..Packet::default() };
+            let list = if seq < 2 { &mut one } else { &mut other };
+            list.push(Burst { first, count: 1 }, 9, false);
+        }
+        let mut all = Arrivals::default();
+        for list in [&mut one, &mut other] {
+            all.append(list);
+            assert!(list.bursts.is_empty() && list.tie_breaks.is_empty());
+        }
+        all.sort(Time::from_nanos(10));
+        let found: Vec<_> = all.iter().map(|arrival| arrival.burst.first.payload.seq()).collect();
+        assert_eq!(found, [0, 1, 2, 3, 4]);
+    }
+
     proptest! {
         #[test]
         fn bursts_are_sorted_by_time_then_tie_break_then_place(

@@ -169,6 +169,28 @@ mod tests {
     }
 
     #[test]
+    fn a_normal_table_is_symmetric_around_its_mean() {
+        let ms = |n| Value::Time(Time::from_millis(n));
+        let params = Params::resolve(NORMAL.params, [("mean", ms(100)), ("deviation", ms(10))]).unwrap();
+        let Some(Delay::Table(values)) = Delay::distribution("normal", &params) else { panic!("no table") };
+        let sums = values.iter().zip(values.iter().rev()).map(|(low, high)| (*low + *high).as_nanos());
+        // Each is rounded down to a nanosecond.
+        assert!(sums.into_iter().all(|sum| (199_999_998..=200_000_000).contains(&sum)));
+    }
+
+    #[test]
+    fn jitter_is_uniform_and_none_where_it_is_zero() {
+        let (jitter, mut rng) = (Time::from_nanos(3), Rng::stream(3, "delay"));
+        assert!(Delay::uniform(Time::ZERO).is_none() && !Delay::uniform(jitter).is_none());
+        let mut counts = [0; 4];
+        for _ in 0..4000 {
+            counts[index(Delay::uniform(jitter).draw(&mut rng).as_nanos())] += 1;
+        }
+        // Four standard deviations of a binomial with n = 4000 and p = 1/4 are 110.
+        assert!(counts.iter().all(|count| (890..1110).contains(count)), "{counts:?}");
+    }
+
+    #[test]
     fn a_delay_is_never_negative_and_a_table_gives_what_it_has() {
         let ms = |n| Value::Time(Time::from_millis(n));
         let params = Params::resolve(NORMAL.params, [("mean", ms(1)), ("deviation", ms(10))]).unwrap();

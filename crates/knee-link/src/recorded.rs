@@ -181,6 +181,13 @@ mod tests {
 
     const MS: Time = Time::from_millis(1);
 
+    #[test]
+    fn a_recorded_delay_is_the_one_that_holds() {
+        let mut path = recorded(&[(0, MS * 3), (10, MS * 5)], Some(20));
+        let delays = [0, 9, 10, 19, 20, 30].map(|ms| path.delay(MS * ms));
+        assert_eq!(delays, [3, 3, 5, 5, 3, 5].map(|ms| MS * ms));
+    }
+
     fn recorded<T: Copy>(steps: &[(u64, T)], period: Option<u64>) -> Recorded<T> {
         let at = steps.iter().map(|step| MS * step.0).collect();
         Recorded::new(at, steps.iter().map(|step| step.1).collect(), period.map(|ms| MS * ms)).unwrap()

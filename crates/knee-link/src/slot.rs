@@ -91,6 +91,18 @@ mod tests {
     }
 
     #[test]
+    fn the_least_and_the_greatest_distance_both_occur() {
+        let max = MS + Time::from_nanos(1);
+        let (mut slots, mut before, mut gaps) = (slots(MS, max, 1, u64::MAX), Time::ZERO, Vec::new());
+        for _ in 0..100 {
+            let now = slots.release(before, 1514);
+            gaps.push(now - before);
+            before = now;
+        }
+        assert!(gaps.contains(&MS) && gaps.contains(&max), "{gaps:?}");
+    }
+
+    #[test]
     fn slots_are_as_far_apart_as_said_and_on_average_half_way_between() {
         let mut slots = slots(MS, MS * 3, 1, u64::MAX);
         let mut before = Time::ZERO;

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's")]
 
 use knee_core::{Bytes, Packet, Params, Payload, Rate, Rng, Seq, Time, Value};
-use knee_link::{Arrivals, Counters, Departure, Link, Loss, Server};
+use knee_link::{Arrivals, ByCategory, Counters, Departure, Link, Loss, Server};
 use knee_queue::{Backlog, Burst, Init, Limit, find, registry};
 use proptest::prelude::*;
 
@@ -122,6 +122,48 @@ fn random_loss_takes_all_at_probability_one_and_its_share_below() {
     }
     // Four standard deviations of a binomial with n = 1e4 and p = 1/4 are 173.
     assert!((2327..2673).contains(&some.counters().drops), "{}", some.counters().drops);
+}
+
+/// As netem's `corrupt`: the link has carried a damaged packet, whose checksum fails at the other end.
+#[test]
+fn a_damaged_packet_is_carried_and_dropped() {
+    let mut link = link(Server::wire(RATE));
+    link.corrupt(0.0, Rng::stream(1, "damage"));
+    assert!(!link.corrupts());
+    link.corrupt(1.0, Rng::stream(1, "damage"));
+    assert!(link.corrupts());
+    link.arrive(&burst(MS, 0, 1), MS);
+    assert_eq!((link.serve(MS * 2), drops(&mut link)), (None, vec![(0, MS * 2)]));
+    assert_eq!(*link.counters(), Counters { arrived: 1, departed: 0, bytes: 1514, drops: 1 });
+}
+
+/// A packet waits in the queue of its access category: voice (EF, 46) passes best effort, and both leave.
+#[test]
+fn each_access_category_has_a_queue_of_its_own() {
+    let (model, entry) = (knee_link::registry::find("wifi").unwrap(), find("pfifo").unwrap());
+    let params = Params::resolve(model.choice.params, [("edca", Value::Bool(true))]).unwrap();
+    let (count, category) = (model.categories)(&params).unwrap();
+    let rate = Rate::from_mbps(50);
+    let shared = knee_link::registry::Shared::default();
+    let init = knee_link::registry::Init { rate, seed: 1, name: "air", link: "air", shared: &shared };
+    let queue = || {
+        let init = Init { limit: Some(Limit::Packets(20)), overhead: OVERHEAD, rate, rng: Rng::stream(1, "queue") };
+        (entry.make)(&Params::resolve(entry.params, []).unwrap(), &init)
+    };
+    let queues = ByCategory::new((0..count).map(|_| queue()).collect(), category);
+    let server = Server::Medium(model.make.unwrap()(&params, &init));
+    let mut link = Link::new(Box::new(queues), server, OVERHEAD, Loss::none(Rng::stream(1, "loss")));
+    link.set_dscp(1, 46);
+    for (flow, packets) in [(0, 20), (1, 2)] {
+        let Burst { first, count } = burst(MS, 0, packets);
+        link.arrive(&Burst { first: Packet { flow, ..first }, count }, MS);
+    }
+    let mut out = Vec::new();
+    serve(&mut link, MS * 100, &mut out);
+    let flows: Vec<u32> = out.iter().map(|departure| departure.packet.flow).collect();
+    let voice = flows.iter().position(|flow| *flow == 1).unwrap();
+    assert!(flows.len() == 22 && voice < 20, "{flows:?}");
+    assert_eq!((link.held(), link.counters().bytes), (0, 22 * 1514));
 }
 
 #[test]

@@ -443,6 +443,22 @@ mod tests {
     }
 
     #[test]
+    fn access_takes_the_next_interval_its_repetition_and_in_the_uplink_a_request() {
+        let access = |bler, uplink| {
+            let given = [
+                ("tti", Value::Time(MS)),
+                ("bler", Value::Ratio(bler)),
+                ("uplink", Value::Bool(uplink)),
+                ("sr_period", Value::Time(MS * 10)),
+                ("grant_delay", Value::Time(MS * 8)),
+            ];
+            (LTE.access)(&knee_core::Params::resolve(LTE.choice.params, given).unwrap(), Rate::from_mbps(10))
+        };
+        assert_eq!((access(0.0, false), access(0.1, false)), (MS, MS * 2));
+        assert_eq!((access(0.0, true), access(0.1, true)), (MS * 19, MS * 20));
+    }
+
+    #[test]
     fn unacknowledged_mode_loses_blocks_that_fail_each_time() {
         let given =
             [("rlc", Value::Choice("um")), ("bler", Value::Ratio(0.5)), ("max_retransmissions", Value::Count(1))];

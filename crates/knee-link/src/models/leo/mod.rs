@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_as_long_as_the_period_is_refused() {
+        let conflict = |ms| {
+            let given = [("outage", Value::Time(MS * ms)), ("period", Value::Time(MS * 15_000))];
+            let params = knee_core::Params::resolve(ENTRY.choice.params, given).unwrap();
+            (ENTRY.check)(&params, Rate::from_mbps(100)).err().map(|conflict| conflict.found)
+        };
+        assert_eq!(conflict(14_999), None);
+        assert_eq!(conflict(15_000).as_deref(), Some("15000 ms is not less than period, 15000 ms"));
+    }
+
+    #[test]
     fn packets_are_lost_in_bursts_as_often_as_measured() {
         let mut bench = Bench::new(make(&ENTRY, &[], 10));
         bench.saturate();

@@ -325,6 +325,38 @@ fn parameters_that_contradict_each_other_are_named() {
     assert_eq!(conflict(&[("cw_min", Value::Count(2047))], 300), Some("cw_min"));
 }
 
+#[test]
+fn a_conflict_says_how_many_frames_fit() {
+    let accepted = |given: &[(&str, Value)], mbps| {
+        let params = knee_core::Params::resolve(ENTRY.choice.params, given.iter().copied()).unwrap();
+        (ENTRY.check)(&params, Rate::from_mbps(mbps)).unwrap_err().accepted
+    };
+    // A frame of 1500 bytes, 38 of headers and a delimiter of 4 takes 123.36 us at 100 Mbit/s: 32 take 3.95 ms.
+    let given = [("max_frames", Value::Count(64)), ("max_airtime", us(4000))];
+    assert_eq!(accepted(&given, 100), "expected at most 32 frames, or a longer max_airtime");
+    assert_eq!(accepted(&[("max_airtime", us(100))], 10), "expected a higher rate, or a longer max_airtime");
+}
+
+/// Two contenders' frames of 248 us before one of 1540 bytes, 228,148.1 ns rounded up: 20 of preamble, 16 and 28 for
+/// the answer, and before each frame 16 + 9 (2 + 15) idle. With ten frames, 3 ms at most.
+#[test]
+fn access_takes_as_long_as_contenders_and_the_aggregate_before() {
+    let access = |frames: u64, most: u64, mbps: u64| {
+        let mut given = dot11a(2);
+        given.extend([("max_frames", Value::Count(frames)), ("max_airtime", us(most))]);
+        given.extend([("cw_min", Value::Count(15)), ("slot", us(9)), ("sifs", us(16))]);
+        let params = knee_core::Params::resolve(ENTRY.choice.params, given).unwrap();
+        (ENTRY.access)(&params, Rate::from_mbps(mbps))
+    };
+    let (answer, idle) = (16_000 + 28_000, 16_000 + 9_000 * 17);
+    let rest = 20_000 + answer + idle + 2 * (248_000 + answer + idle);
+    assert_eq!(access(1, 3000, 54).as_nanos() - rest, 228_149);
+    assert_eq!(access(10, 3000, 54).as_nanos() - rest, 2_281_482);
+    assert_eq!(access(10, 2000, 54).as_nanos() - rest, 2_000_000);
+    // 64 frames of a Block Ack where the number is not given.
+    assert_eq!(access(0, 3000, 540).as_nanos() - rest, 1_460_149);
+}
+
 /// Without a window a contender that has sent once sends again first, for ever. This once never came to an end.
 #[test]
 fn who_is_never_let_send_waits_and_costs_no_more_than_the_time_that_passes() {
