@@ -63,6 +63,8 @@ pub enum Event {
 const CLASS_SHIFT: u32 = PIPE_SHIFT + 20;
 /// Bits of a pipe's key below its number: cause and index of an ACK that leaves it.
 const PIPE_SHIFT: u32 = INDEX_BITS + 4 + LINK_BITS;
+/// Key of the first pipe.
+const FIRST_PIPE: u64 = Event::Pipe(0).key();
 /// Bits of the index of what caused an ACK: a packet among those that land with it, or a flow.
 const INDEX_BITS: u32 = 21;
 /// Bits of a link's number in the cause of an ACK.
@@ -126,9 +128,7 @@ impl Event {
 /// key.
 #[inline]
 pub const fn ack_key(pipe: u32, cause: u64) -> u64 {
-    /// Key of the first pipe.
-    const PIPES: u64 = Event::Pipe(0).key();
-    PIPES | (pipe as u64) << PIPE_SHIFT | cause
+    FIRST_PIPE | (pipe as u64) << PIPE_SHIFT | cause
 }
 
 // An ACK's key is packed with its eight flags.
