@@ -29,8 +29,8 @@ from knee.results.result import Result
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 PUBLISHED = Path(__file__).resolve().parents[2] / "shared" / "reference" / "published.csv"
-#: Pages about knee's own stack, link models and searches, which publish no numbers of others.
-OWN_PAGES = ("quic", "links", "search")
+#: Pages about knee's own stack, link models, searches and algorithm, which publish no numbers of others.
+OWN_PAGES = ("quic", "links", "search", "wild")
 WITH_NEGATIVES = tuple(name for name in NAMES if name not in OWN_PAGES)
 #: Their measured shares of a few percent, and ratios, are known to factors or to a part of the link only.
 COARSE = ("l4s", "pam2025")

@@ -78,6 +78,8 @@ LONG = {
     "shares-starvation",
     "shares-testbed-20",
     "shares-testbed-40-equilibrium",
+    "wild-drawn",
+    "wild-networks",
 }
 
 CASES = [

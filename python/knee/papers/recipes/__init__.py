@@ -34,6 +34,7 @@ NAMES = (
     "bbr-cubic",
     "links",
     "search",
+    "wild",
 )
 
 
