@@ -11,7 +11,7 @@ import numpy as np
 
 from knee.papers import drawing
 from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
-from knee.papers.recipes.wild.networks import KINDS, NETWORKS, Network, drawn
+from knee.papers.recipes.wild.networks import KINDS, NETWORKS, Network, cell, drawn
 from knee.view.chart import Chart, Line, Marks, Panel, by_name
 from knee.view.palette import INK, MARKERS, OKABE_ITO
 
@@ -94,10 +94,8 @@ class Cell:
 
     @property
     def said(self) -> str:
-        """The least and the greatest rate, and the greatest queue; a star where what is wanted does not hold."""
-        rates = [rate for rate, _ in self.figures]
-        ends = dict.fromkeys(f"{rate:.1f}" for rate in (min(rates), max(rates)))
-        return f"{' to '.join(ends)}, q{max(queue for _, queue in self.figures):.0f}{'' if self.holds else ' *'}"
+        """Its rates and queue; a star where what is wanted does not hold."""
+        return f"{cell(self.figures)}{'' if self.holds else ' *'}"
 
 
 def _run_name(network: Network, scheme: str) -> str:
@@ -131,7 +129,7 @@ class Study:
                 made[name] = Run(name, where.scenario(flow), seeds=self.seeds, quick_seeds=quick, vary=where.shifts)
         return list(made.values())
 
-    def cell(self, results: Results, network: Network, key: str) -> Cell:
+    def judged(self, results: Results, network: Network, key: str) -> Cell:
         """What a scheme gives on a network."""
 
         def figures(run: str) -> list[tuple[float, float]]:
@@ -152,15 +150,15 @@ class Study:
         """Each cell's value, worst rate and worst queue; on how many networks each scheme has what is wanted."""
         cells = _cells(self, results)
         made: dict[str, float] = {}
-        for (network, scheme), cell in cells.items():
+        for (network, scheme), each in cells.items():
             name = f"{network}_{scheme}".replace("-", "_")
-            made[name] = cell.value
-            made[f"{name}_mbps"] = min(rate for rate, _ in cell.figures)
-            made[f"{name}_queue_ms"] = max(queue for _, queue in cell.figures)
+            made[name] = each.value
+            made[f"{name}_mbps"] = min(rate for rate, _ in each.figures)
+            made[f"{name}_queue_ms"] = max(queue for _, queue in each.figures)
         for scheme in self.schemes:
             for wanted in _WORDS:
-                of = [cell for (_, mine), cell in cells.items() if mine == scheme and cell.wanted == wanted]
-                held = sum(cell.holds for cell in of)
+                of = [each for (_, mine), each in cells.items() if mine == scheme and each.wanted == wanted]
+                held = sum(each.holds for each in of)
                 made |= {f"{scheme}_{wanted}_held": held, f"{scheme}_{wanted}_missed": len(of) - held}
         return made
 
@@ -186,7 +184,7 @@ class Study:
             row = [name]
             for scheme in self.schemes:
                 of = [cells[network.key, scheme] for network in networks if (network.key, scheme) in cells]
-                row.append(f"{sum(cell.holds for cell in of)} of {len(of)}")
+                row.append(f"{sum(each.holds for each in of)} of {len(of)}")
             rows.append(row)
         head = ["networks", *(scheme.name for scheme in self.schemes.values())]
         return Table("On how many networks what is wanted holds with each seed.", head, rows)
@@ -196,7 +194,7 @@ class Study:
 def _cells(study: Study, results: Results) -> dict[tuple[str, str], Cell]:
     """A study's cells by network and scheme, those of networks that ran."""
     ran = [network for network in study.networks if _run_name(network, "cubic") in results.runs]
-    return {(network.key, key): study.cell(results, network, key) for network in ran for key in study.schemes}
+    return {(network.key, key): study.judged(results, network, key) for network in ran for key in study.schemes}
 
 
 _FIXED = Study(NETWORKS, SCHEMES, _SEEDS, NETWORKS)

@@ -106,6 +106,13 @@ class Network:
         return min(f["goodput_mbps"] for f, mine in zip(summary["flows"], own, strict=True) if mine), queue
 
 
+def cell(figures: Sequence[tuple[float, float]]) -> str:
+    """Rates and queues of several seeds as a cell of a table: the least and the greatest rate, the greatest queue."""
+    rates = [rate for rate, _ in figures]
+    ends = dict.fromkeys(f"{rate:.1f}" for rate in (min(rates), max(rates)))
+    return f"{' to '.join(ends)}, q{max(queue for _, queue in figures):.0f}"
+
+
 def _wire(bdp: float = 2, **keys: object) -> Table:
     return {"rate": "50 Mbit/s", "limit": f"{round(165 * bdp)} packets", **keys}
 
