@@ -1,6 +1,6 @@
 """Prints the tables of lab/lola-wild.md: the networks of `knee reproduce wild`, by parts of an algorithm and by ground.
 
-python scripts/wild_table.py [--ground uml] [--seeds 3] [--only "beside CUBIC"] [cubic lola lola-wild ...]
+python scripts/wild_table.py [--ground uml] [--seeds 10] [--only "beside CUBIC"] [cubic lola lola-wild ...]
 
 Cells are the least and the greatest goodput in Mbit/s of the flow that is looked at, or of the worst of several, and
 the greatest 95th percentile of the queueing delay. Cells are empty where the ground does not have the network, or not
@@ -35,7 +35,7 @@ def main() -> None:
     """Runs all networks with each algorithm and prints a row as soon as it is complete."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("algorithms", nargs="*", default=_COLUMNS, help="a name, then parameters that are false")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--ground", default="sim", help="where to run: sim, uml or host")
     parser.add_argument("--only", default="", help="networks that have this in their names")
     asked = parser.parse_args()

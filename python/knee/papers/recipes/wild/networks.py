@@ -24,12 +24,17 @@ class Other:
     Attributes:
         flow: its keys in the scenario.
         start_ms: when it starts with the first seed.
-        shift_ms: how much later it starts with each further seed.
+        shift_ms: how much later it starts with each further seed, and from ``within_ms`` on as early as at first.
     """
 
     flow: Table
     start_ms: int = 0
     shift_ms: int = 0
+    within_ms: int = 8000
+
+    def start(self, k: int) -> str:
+        """When it starts, ``k`` seeds after the first."""
+        return f"{self.start_ms + k * self.shift_ms % self.within_ms} ms"
 
 
 @dataclass(frozen=True)
@@ -60,21 +65,18 @@ class Network:
     def scenario(self, scheme: Table, seed: int = 1) -> Table:
         """The scenario with ``scheme``, the keys of a flow, in place of the algorithm."""
         rtt = f"{self.rtt_ms:g} ms"
-        flows = [{"label": _LABEL, "rtt": rtt, **scheme, **self.flow}]
-        for other in self.others:
-            start = f"{other.start_ms + (seed - 1) * other.shift_ms} ms"
-            flows.append({"rtt": rtt, **({} if "cc" in other.flow else scheme), **other.flow, "start": start})
+        own = {"rtt": rtt, **scheme}
+        others = [
+            {**({"rtt": rtt} if "cc" in other.flow else own), **other.flow, "start": other.start(seed - 1)}
+            for other in self.others
+        ]
         start_s, end_s = self.window_s
         window = {"duration": f"{end_s} s", "warmup": f"{start_s} s", "seed": seed}
-        return {**window, "link": self.link, "flows": flows, **self.rest}
+        return {**window, "link": self.link, "flows": [{"label": _LABEL, **own, **self.flow}, *others], **self.rest}
 
     def shifts(self, k: int) -> list[str]:
         """The overrides that shift the others' starts, ``k`` seeds after the first."""
-        return [
-            f"flows.{at}.start={other.start_ms + k * other.shift_ms} ms"
-            for at, other in enumerate(self.others, start=1)
-            if other.shift_ms
-        ]
+        return [f"flows.{at}.start={other.start(k)}" for at, other in enumerate(self.others, start=1) if other.shift_ms]
 
     def undisturbed(self) -> Network:
         """The network without flows of other algorithms."""
@@ -122,7 +124,7 @@ def _competitor(cc: str, **keys: object) -> Other:
 
 
 def _own(count: int) -> list[Other]:
-    return [Other({"label": f"own {i}"}, 1000 * i, 731 * i) for i in range(1, count)]
+    return [Other({"label": f"own {i}"}, 1000 * i, 731 * i, 2000 * i) for i in range(1, count)]
 
 
 def _upload(start_ms: int = 3000) -> Other:
