@@ -16,7 +16,7 @@ pub const ACK_SIZE: u16 = 52;
 pub struct Packet {
     /// When it arrived at the queue that it is in, or was in last; before the first, when its end sent it.
     pub at: Time,
-    /// Its contents: a segment, an ACK, or its owner's key.
+    /// Its contents: a segment, data of a QUIC stream, an ACK, or its owner's key.
     pub payload: Payload,
     /// Number of its path: a flow's, or behind those that of half a connection.
     pub flow: u32,
@@ -159,7 +159,7 @@ impl Payload {
 }
 
 impl Packet {
-    /// It travels against its flow's data: an ACK, or what answers datagrams.
+    /// It travels against its flow's data: an ACK, an answer to datagrams, or any packet of QUIC's other end.
     pub const ACK: u8 = 1 << 0;
     /// ECN-capable transport (RFC 3168).
     pub const ECT: u8 = 1 << 1;

@@ -2,7 +2,7 @@
 //!
 //! [`Link::arrive`] and [`Link::serve`] move a packet at a time, [`Link::advance`] all those of a batch; both use
 //! [`Line::admit`], by which packets enter the queue, and [`Line::step`], by which one leaves the link and the next
-//! leaves the queue for the server.
+//! leaves the queue for the server. An idle link steps as a packet enters ([`Line::wake`]), else when it is due.
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::entry::Copies;
@@ -210,8 +210,9 @@ impl Link {
 pub struct Line {
     server: Server,
     cx: Context,
-    /// Bytes that packets take, and a packet of the size of the MTU.
+    /// Bytes that packets take on the link.
     framing: Framing,
+    /// Bytes that a packet of the size of the MTU takes there.
     full: u64,
     /// Random loss before the queue.
     loss: Loss,

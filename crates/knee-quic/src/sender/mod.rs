@@ -1,9 +1,10 @@
 //! The sending end of a QUIC connection, after RFC 9002.
 //!
-//! An ACK goes through `ack.rs` in the order of RFC 9002, A.7: packets leave the list of those in flight (`flight.rs`),
-//! the RTT (`rtt.rs`) and the delivery rate are sampled, the algorithm measures, ECN counts are validated (`ecn.rs`),
-//! losses are found and reduce the window (`loss.rs`, `congestion.rs`), then the window grows, and packets leave
-//! (`transmit.rs`) as the window and the pacer (`pacer.rs`) let them: lost data first, then new data.
+//! An ACK goes through `ack.rs`, after RFC 9002, A.7: packets leave the list of those in flight (`flight.rs`), the RTT
+//! is sampled (`rtt.rs`), ECN counts are validated (`ecn.rs`), the delivery rate is sampled, the algorithm measures,
+//! marks and then losses (`loss.rs`) reduce the window (`congestion.rs`), the window grows, and packets leave
+//! (`transmit.rs`) as the window and the pacer (`pacer.rs`) let them: lost data first, then new data. At last the timer
+//! is set.
 //!
 //! A packet number is used once. Data is sent again by its place in the stream, in packets with new numbers, so an ACK
 //! always says which transmission arrived. All packets elicit an ACK: one that carries no data is a PING.

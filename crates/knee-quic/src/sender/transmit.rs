@@ -31,7 +31,7 @@ impl Data {
 }
 
 impl Sender {
-    /// Sends what may leave.
+    /// Sends what may leave, and sets the timer of loss detection.
     pub fn send(&mut self, now: Time, config: &Config, out: &mut Vec<Outgoing>) {
         self.view.now = now;
         self.pacer.due = Time::MAX;

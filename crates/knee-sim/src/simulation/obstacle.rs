@@ -5,7 +5,7 @@ use std::fmt;
 /// A reason why a run goes event by event, and not in batches, which are faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// A flow goes over UDP: what its ends send depends on their stack or application.
+    /// A flow sends datagrams, or has a QUIC stack: what its ends send depends on their application or stack.
     Udp,
     /// An event on one connection makes an application send more, there or on another.
     DependentConnections,

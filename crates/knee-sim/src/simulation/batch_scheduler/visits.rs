@@ -1,9 +1,9 @@
 //! Visits of flows: what one does in a batch.
 //!
 //! A visit lets the receiver take what has landed, the packets that have reached it since the last visit
-//! ([`Visit::run_receiver`]); its ACKs go to an [`AckQueue`].
-//! Then the sender takes the ACKs that have arrived ([`Visit::run_sender`]); what it sends goes to the arrivals at the
-//! flow's first link ([`BatchOutbox`]). Between visits, what is in flight waits in [`BetweenVisits`].
+//! ([`Visit::run_receiver`]); its ACKs go to an [`AckQueue`]. Then the sender takes the ACKs that have arrived
+//! ([`Visit::run_sender`]); what it sends goes to the arrivals at the flow's first link ([`BatchOutbox`]). Between
+//! visits, what is in flight waits in [`BetweenVisits`].
 
 use super::applications::DueActions;
 use super::stages::{Stages, Way};

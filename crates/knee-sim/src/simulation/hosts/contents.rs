@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Contents of a packet of QUIC.
 #[derive(Clone)]
 pub(in crate::simulation) enum QuicContents {
-    /// An ACK that has several ranges, or counts of marks.
+    /// An ACK that has several ranges, or one that begins behind the first packet, or counts of marks.
     Ack(AckFrame),
     /// Frames of several streams, and the packet's number.
     Frames(u64, Arc<Frames>),

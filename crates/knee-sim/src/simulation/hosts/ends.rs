@@ -11,7 +11,7 @@ use knee_tcp::ends::TcpEnds;
 pub(in crate::simulation) enum Ends {
     /// TCP's sender and receiver: of a flow, or of half a connection that an application opened.
     Tcp(Box<TcpEnds>),
-    /// QUIC's sender and receiver, knee's own: of a flow.
+    /// QUIC's sender and receiver, knee's own: of a flow, or of a connection that an application opened.
     Quic(Box<QuicEnds>),
     /// Both ends of another flow over UDP.
     Udp(Box<UdpFlow>),

@@ -27,9 +27,9 @@ pub(in crate::simulation) struct At<'a> {
 
 /// Takes what ends send and what is to be noted of them.
 pub(in crate::simulation) trait Outbox {
-    /// `count` packets that differ only by their segments leave a sender now.
+    /// `count` packets that differ only by their segments leave the sender's end now, in the direction of the data.
     fn data(&mut self, first: Packet, count: u32, at: At<'_>);
-    /// An ACK leaves a receiver now.
+    /// A packet leaves the receiver's end now, against the data: mostly an ACK.
     fn ack(&mut self, ack: Packet, at: At<'_>);
     /// An ACK gave an RTT sample on a connection of flow `owner`.
     fn rtt(&mut self, owner: u32, rtt: Time);
@@ -185,7 +185,8 @@ impl Group<'_> {
     }
 }
 
-/// TCP or QUIC at the ends of a path.
+/// TCP or QUIC at the ends of a path. "The receiver" and "the sender" are its two ends: each end of a QUIC connection
+/// that an application opened has both a receiver and a sender.
 pub(in crate::simulation) trait Protocol {
     /// The number of the path.
     fn path(&self) -> u32;
@@ -195,9 +196,11 @@ pub(in crate::simulation) trait Protocol {
     fn sender_due(&self) -> Time;
     /// The sender opens its connection now.
     fn connect(&mut self, at: At<'_>, out: &mut impl Outbox);
-    /// A packet that carries data, or opens the connection, has arrived at the receiver.
+    /// A packet in the direction of the data has arrived at the receiver: it carries data or belongs to the handshake;
+    /// over QUIC it may be an ACK, too.
     fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox);
-    /// An ACK with this payload and these flags has arrived at the sender.
+    /// A packet against the data, with this payload and these flags, has arrived at the sender: an ACK, or an answer of
+    /// the handshake; over QUIC it may carry data, too.
     fn on_ack(&mut self, ack: (Payload, u8), at: At<'_>, out: &mut impl Outbox);
     /// The next timer of an end and its exact time, if that is before `limit`.
     fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)>;

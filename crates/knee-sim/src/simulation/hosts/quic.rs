@@ -1,4 +1,5 @@
-//! QUIC flows: connections of a real QUIC stack, whose datagrams cross the simulated links.
+//! QUIC flows whose ends are those of a real QUIC stack; its datagrams cross the simulated links. Knee's own QUIC ends
+//! are in [`endpoint`](super::endpoint).
 //!
 //! A flow is a connection whose sender writes one stream to its end, or an application, which opens connections
 //! ([`apps`](crate::simulation::apps)). A connection has one path: its data takes the flow's, and what the other end

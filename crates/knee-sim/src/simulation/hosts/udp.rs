@@ -1,11 +1,12 @@
-//! Flows over UDP: QUIC's, and those of an application's own datagrams.
+//! Flows over UDP apart from those with knee's own QUIC ends ([`Ends::Quic`](super::Ends::Quic)): those of QUIC stacks,
+//! and of an application's own datagrams.
 
 use super::datagrams::DatagramFlow;
 use super::{At, End, EndFigures, HostPair, Outbox};
 use super::{carried::CarriedFlow, quic::QuicFlow};
 use knee_core::{Packet, Received, Time};
 
-/// Both ends of a flow over UDP.
+/// Both ends of such a flow.
 #[allow(clippy::large_enum_variant, reason = "each is in a box of its own")]
 pub(in crate::simulation) enum UdpFlow {
     /// A connection of a QUIC stack.
