@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 #: The RFCs that the code has to quote.
-NUMBERS = [5681, 5682, 6298, 6675, 6937, 8033, 8257, 8289, 8290, 8985, 9000, 9002, 9218, 9332, 9406, 9438, 9768]
+NUMBERS = [5681, 5682, 6298, 6675, 6937, 8033, 8257, 8289, 8290, 8985, 9000, 9002, 9218, 9221, 9332, 9406, 9438, 9768]
 
 
 @pytest.fixture(autouse=True)

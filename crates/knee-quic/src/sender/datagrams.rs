@@ -34,6 +34,9 @@ impl Sender {
     /// Puts a datagram behind those that wait; the oldest are dropped where they have no room. It leaves once
     /// [`Sender::send`] lets it.
     pub fn push_datagram(&mut self, number: u64, len: u16, config: &Config) {
+        //= RFC 9221, 5.4
+        //# The sender MUST either delay sending the frame until the controller allows it or drop the frame without
+        //# sending it (at which point it MAY notify the application).
         let room = config.settings.datagram_buffer.0;
         self.datagrams.waiting.push_back((number, len));
         self.datagrams.bytes += EACH + u64::from(len);

@@ -105,6 +105,8 @@ impl Sender {
             //= RFC 9000, 13.3
             //# Endpoints SHOULD prioritize retransmission of data over sending new data, unless priorities specified by
             //# the application indicate otherwise; see Section 2.3.
+            //= RFC 9221, 5.2
+            //# Although DATAGRAM frames are not retransmitted upon loss detection, they are ack-eliciting ([RFC9002]).
             let is_stream = !record.is_datagram() && self.streams.is_none();
             if let Some(streams) = &mut self.streams {
                 streams.send_again(run.first);

@@ -82,6 +82,9 @@ impl Sender {
 
     /// Data that leaves next: datagrams, the first lost data, then new data.
     fn next_data(&self, config: &Config) -> Option<Data> {
+        //= RFC 9221, 5
+        //# This frame SHOULD be sent as soon as possible (as determined by factors like congestion control, described
+        //# below) and MAY be coalesced with other frames.
         if let Some((number, len)) = self.datagrams.first() {
             return Some(Data { datagram: true, ..Data::of_stream(number, u64::from(len), false) });
         }

@@ -148,6 +148,9 @@ impl HostPair<'_, QuicEnds> {
         };
         let arrival = Arrival { number, offset: place, len, eliciting: true, mark: mark(flags) };
         if flags & Packet::DATAGRAM != 0 {
+            //= RFC 9221, 5
+            //# When a QUIC endpoint receives a valid DATAGRAM frame, it SHOULD deliver the data to the application
+            //# immediately, as long as it is able to process the frame and can store the contents in memory.
             self.ends.came.push(low_u32(offset.near(0)));
         }
         self.take_arrival(end, &arrival, None, at, out);
