@@ -127,7 +127,7 @@ def test_a_ground_that_delivers_more_differs_in_goodput_alone() -> None:
     [
         ({"bytes": None, "completion_s": None}, None),
         ({"bytes": 9000, "completion_s": 0.25, "start_s": 1.0}, 250.0),
-        # What is not complete takes at least what is left of the run.
+        # A transfer that is not complete takes at least the rest of the run.
         ({"bytes": 9000, "completion_s": None, "start_s": 1.0}, 9000.0),
         ({"bytes": None, "transfers": {"time_p50_ms": 30.0}}, 30.0),
         ({"bytes": None, "transfers": {}, "requests": {"time_p50_ms": 40.0}}, 40.0),

@@ -74,7 +74,7 @@ def test_the_handshake_is_in_the_log(tmp_path: Path, quic: dict[str, Any], pulls
     again = int("retry" in quic)
     assert (client["initial"], client["handshake"]) == (1 + again, 1)
     assert (server["initial"], server["handshake"], server["retry"]) == (1, 1, again)
-    # What leaves before the flight has come: ten packets, the initial window. Requests are not logged.
+    # Ten packets, the initial window, leave before the flight has come. Requests are not logged.
     assert client["0RTT"] == (10 if "zero_rtt" in quic and not pulls else 0)
 
 

@@ -174,8 +174,8 @@ def test_a_transfer_that_times_out_does_not_end() -> None:
 
 
 def test_an_idle_timeout_is_told_if_it_cuts_something_off() -> None:
-    """What waits at 2 s, 1 MB, takes 0.8 s to arrive, so the last ACK comes at 2.9 s; with an RTT of 0.9 s three probe
-    timeouts are 2.8 s. A transfer that is complete is closed too, and nobody misses it."""
+    """The 1 MB that waits at 2 s takes 0.8 s to arrive, so the last ACK comes at 2.9 s. With an RTT of 0.9 s three
+    probe timeouts are 2.8 s. A transfer that is complete is closed too, and nobody misses it."""
     link = _LINK | {"rate": "10 Mbit/s"}
     flows = [_FLOW | {"label": "cut"}, _FLOW | {"label": "complete", "bytes": "10 kB"}]
     told = {"duration": "20 s", "link": link, "flows": flows, "quic": {"idle_timeout": "1 s"}, "changes": _OUTAGE}

@@ -59,7 +59,7 @@ def flows(controls: Sequence[str | type], setting: str = "alone", jobs: int | No
     lost = pl.col("lost_packets") / pl.col("sent_packets")
     return rows.select(
         pl.col("flows.0.cc").alias("cc"),
-        # Of a frame of 1514 bytes, 1448 are payload.
+        # A frame of 1514 bytes has 1448 of payload.
         (100 * share * 1514 / 1448).alias("share_percent"),
         pl.col("queue_delay_mean_ms"),
         (100 * lost).alias("lost_percent"),

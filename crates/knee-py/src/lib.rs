@@ -109,7 +109,7 @@ mod _core {
 
     /// The numbers in a file that a scenario names, by the kind of file: "trace" (times in ms), "table" (delays in ns),
     /// "file of times" (ns), "distribution of sizes" (bytes and probabilities) or "packet trace" (times in ns, bytes).
-    /// What was found and what is accepted, if it cannot be read.
+    /// The value found and the accepted ones, if it cannot be read.
     #[pyfunction]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes a path of the argument")]
     fn numbers<'py>(py: Python<'py>, kind: &str, file: PathBuf) -> PyResult<Bound<'py, PyAny>> {

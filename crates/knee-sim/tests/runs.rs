@@ -34,7 +34,7 @@ pub fn bits((output, rows): (Output, Rows)) -> (String, Vec<u8>) {
     (serde_json::to_string(&output).unwrap(), tables.concat())
 }
 
-/// What an application completed, of one kind.
+/// Completions of an application, of one kind.
 pub fn completed(rows: &Rows, what: What) -> Vec<Completion> {
     rows.completions.iter().filter(|c| c.what == what as u32).copied().collect()
 }

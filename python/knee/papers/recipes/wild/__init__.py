@@ -47,7 +47,7 @@ SCHEMES = {
     "lola": Scheme("LoLa", {"cc": "lola"}, "lola"),
     "lola_wild": Scheme("lola-wild", {"cc": "lola-wild"}, "lola"),
     "daimd": Scheme("daimd", {"cc": "daimd"}, "daimd"),
-    # What lab/daimd.md has against the queue of many flows.
+    # The cure of lab/daimd.md for the queue of many flows.
     "daimd_5": Scheme("daimd, delta0_factor 5", {"cc": "daimd", "cc_params": {"delta0_factor": 5}}, "daimd"),
     "cubic_quic": Scheme("CUBIC, QUIC", {"cc": "cubic", **_QUIC}, "cubic"),
     "lola_wild_quic": Scheme("lola-wild, QUIC", {"cc": "lola-wild", **_QUIC}, "lola"),
@@ -131,7 +131,7 @@ class Study:
         return list(made.values())
 
     def judged(self, results: Results, network: Network, key: str) -> Cell:
-        """What a scheme gives on a network."""
+        """The figures of a scheme on a network."""
 
         def figures(run: str) -> list[tuple[float, float]]:
             return [network.figures(result) for result in results.each(run)]

@@ -85,7 +85,7 @@ class Network:
 
     @property
     def wanted(self) -> str:
-        """What is wanted: ``rate``, a part of CUBIC's; ``share``, of a fair share; ``return``, of the delay."""
+        """The bound: ``rate``, a part of CUBIC's; ``share``, of a fair share; ``return``, of the delay."""
         return _WANTED.get(self.kind, "rate")
 
     @property

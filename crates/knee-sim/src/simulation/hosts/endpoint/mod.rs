@@ -258,7 +258,7 @@ impl QuicEnds {
     }
 
     /// When a timer is due; `Time::MAX`: it is not set. Each end has two, under the names of TCP's ([`End::timers`]).
-    /// The first stands for loss detection, delayed ACKs, the handshake and idle time; the second for the pacer at the
+    /// The first is for loss detection, delayed ACKs, the handshake and idle time; the second for the pacer at the
     /// sender's end, and for all timers of [`Back`]'s sender at the receiver's.
     pub(super) fn not_before(&self, timer: EndTimer) -> Time {
         let end = End::with(timer) as usize;
