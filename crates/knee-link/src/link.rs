@@ -65,7 +65,7 @@ impl Link {
     pub fn serve(&mut self, now: Time) -> Option<Departure> {
         let Self { queue, line, damage } = self;
         let mut left = None;
-        line.step(&mut **queue, now, now, |departure| left = Some(*departure));
+        line.step(&mut **queue, now, now, |departure| left = Some(departure));
         let Departure { packet, .. } = left.as_ref()?;
         // As netem's `corrupt`: the checksum fails at the other end, so that the packet counts as dropped there, and
         // its bytes as carried by the link.
@@ -274,10 +274,10 @@ impl Line {
     /// leaves, and the next takes its place; of a run, those that leave by `until` do so at once.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(&Departure)) {
+    fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {
         self.cx.now = now;
         if let Server::Wire(wire) = &mut self.server {
-            if let Some(departure) = &self.on_wire {
+            if let Some(departure) = self.on_wire {
                 self.counters.departed += 1;
                 self.counters.bytes += self.wire_bytes;
                 sink(departure);
@@ -299,7 +299,7 @@ impl Line {
                 self.transmit_run(now, count, sink);
             }
         } else if let Some(departure) = self.serve_medium(queue, now) {
-            sink(&departure);
+            sink(departure);
         }
         if !self.cx.dropped.is_empty() {
             self.note_drops();
@@ -366,21 +366,22 @@ impl Line {
 
     /// The packet on the wire is the first of a run of `count`, which are sent back to back; the last one stays there.
     #[inline(never)]
-    fn transmit_run(&mut self, now: Time, count: u32, mut sink: impl FnMut(&Departure)) {
-        let (Server::Wire(wire), Some(departure)) = (&mut self.server, &mut self.on_wire) else { return };
+    fn transmit_run(&mut self, now: Time, count: u32, mut sink: impl FnMut(Departure)) {
+        // A copy stays in registers. In place, each packet would be read while parts of it are being written.
+        let (Server::Wire(wire), Some(mut departure)) = (&mut self.server, self.on_wire) else { return };
         // Queueing delay on earlier links, the same for all of a run.
         let before = departure.packet.queued.saturating_sub(Packet::queued_units(departure.sojourn));
         let mut begins = now;
         for _ in 1..count {
             sink(departure);
-            let Departure { at, packet, sojourn } = departure;
+            let Departure { at, packet, sojourn } = &mut departure;
             *sojourn += *at - begins;
             begins = *at;
             *packet = packet.behind(1);
             *at += wire.time_for(self.wire_bytes);
             packet.queued = before + Packet::queued_units(*sojourn);
         }
-        self.due = departure.at;
+        (self.due, self.on_wire) = (departure.at, Some(departure));
         self.counters.departed += u64::from(count - 1);
         self.counters.bytes += u64::from(count - 1) * self.wire_bytes;
     }
@@ -479,7 +480,7 @@ impl<Q: Bursts + CloneQueue> DynQueue for Q {
                 None => until,
             };
             while line.due <= limit {
-                line.step(self, line.due, limit, |departure| sink.push(*departure));
+                line.step(self, line.due, limit, |departure| sink.push(departure));
             }
             let Some(Arrival { at, burst, .. }) = next else { return };
             line.admit(self, burst, at);

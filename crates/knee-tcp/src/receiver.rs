@@ -514,6 +514,8 @@ impl Receiver {
 
     /// The ACK that leaves now, but for its SACK blocks.
     pub fn reply(&mut self) -> Reply {
+        // Read first: the processor would wait for bytes beside it that are written below.
+        let ecn = self.ecn;
         self.acked = self.rcv_nxt;
         if self.quick_acks > 0 {
             self.quick_acks -= 1;
@@ -528,7 +530,7 @@ impl Receiver {
             disorder.compressed = 0;
         }
         self.compressed_at = Time::MAX;
-        let echo = if self.ecn.is_accurate() {
+        let echo = if ecn.is_accurate() {
             //= RFC 9768, 3.2
             //# Whenever a Data Receiver feeds back the value of any counter, it MUST report the most recent value,
             self.ce_untold = 0;
@@ -543,7 +545,7 @@ impl Receiver {
         } else {
             0
         };
-        Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo | self.ecn.of_acks() }
+        Reply { seq: self.rcv_nxt, tsecr: self.ts_recent, flags: Packet::ACK | echo | ecn.of_acks() }
     }
 
     /// True if there is more to do than to send the bare ACK: it carries SACK blocks, or the receiver misbehaves.

@@ -47,12 +47,12 @@ struct EventOutbox {
 
 impl Outbox for EventOutbox {
     #[inline]
-    fn data(&mut self, first: Packet, count: u32, _: At<'_>) {
+    fn data(&mut self, first: Packet, count: u32, _: &At<'_>) {
         self.packets.push(Burst { first, count });
     }
 
     #[inline]
-    fn ack(&mut self, ack: Packet, _: At<'_>) {
+    fn ack(&mut self, ack: Packet, _: &At<'_>) {
         self.packets.push(Burst { first: ack, count: 1 });
     }
 
@@ -186,7 +186,7 @@ impl EventScheduler {
             return model.apps.act(i, Action::Start);
         }
         let (hosts, at) = model.hosts_at(i);
-        hosts.start(i, at, &mut self.outbox);
+        hosts.start(i, &at, &mut self.outbox);
         self.send_and_arm(model, i, End::Sender);
     }
 
@@ -215,7 +215,7 @@ impl EventScheduler {
         }
         *alarm = Time::MAX;
         let (hosts, at) = model.hosts_at(i);
-        hosts.on_timer(i, timer, at, &mut self.outbox);
+        hosts.on_timer(i, timer, &at, &mut self.outbox);
         self.send_and_arm(model, i, End::with(timer));
         if model.apps.carries(i) && model.apps.note_timeout(i, &model.hosts) {
             self.serve_applications(model);
@@ -239,7 +239,7 @@ impl EventScheduler {
             }
         }
         let (hosts, at) = model.hosts_at(i);
-        hosts.on_packet(i, at, packet, &mut self.outbox);
+        hosts.on_packet(i, &at, packet, &mut self.outbox);
         self.send_and_arm(model, i, end);
         if model.apps.carries(i) {
             model.apps.after_delivery(i, end, model.now, &mut model.hosts);
@@ -258,7 +258,7 @@ impl EventScheduler {
         let (hosts, at) = model.hosts_at(other);
         let Payload::Data { tsval, .. } = packet.payload else { return };
         let tsval = low_u16(tsval.into());
-        hosts.pair(other).tcp().on_carried_ack(ack, tsval, at, &mut self.outbox);
+        hosts.pair(other).tcp().on_carried_ack(ack, tsval, &at, &mut self.outbox);
         self.send_and_arm(model, other, End::Sender);
         model.apps.note_progress(other, End::Sender, model.now, &mut model.hosts);
     }

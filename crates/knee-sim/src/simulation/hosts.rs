@@ -184,7 +184,7 @@ impl Hosts {
 
     /// A packet has arrived at its end of path `i` now.
     #[inline]
-    pub(super) fn on_packet(&mut self, i: u32, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+    pub(super) fn on_packet(&mut self, i: u32, at: &At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let pair = self.pair(i);
         match (&*pair.ends, packet.has(Packet::ACK)) {
             (Ends::Udp(_), _) => pair.udp().on_packet(at, packet, out),
@@ -196,7 +196,7 @@ impl Hosts {
     }
 
     /// Fires a timer of path `i` that may be due, if it is.
-    pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_timer(&mut self, i: u32, timer: EndTimer, at: &At<'_>, out: &mut impl Outbox) {
         let pair = self.pair(i);
         match &*pair.ends {
             Ends::Udp(_) => pair.udp().on_timer(End::with(timer), at, out),
@@ -206,7 +206,7 @@ impl Hosts {
     }
 
     /// Flow `i`, which runs no application, starts.
-    pub(super) fn start(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn start(&mut self, i: u32, at: &At<'_>, out: &mut impl Outbox) {
         let pair = self.pair(i);
         match &*pair.ends {
             Ends::Udp(_) => pair.udp().start(at, out),
@@ -350,7 +350,7 @@ impl Hosts {
     }
 
     /// A connection that an application opened connects, on path `i`. Gives the end that does.
-    pub(super) fn connect(&mut self, i: u32, at: At<'_>, out: &mut impl Outbox) -> End {
+    pub(super) fn connect(&mut self, i: u32, at: &At<'_>, out: &mut impl Outbox) -> End {
         let pair = self.pair(i);
         match &*pair.ends {
             Ends::Udp(_) => pair.udp().quic().open(at, out),
@@ -374,7 +374,7 @@ impl Hosts {
         i: u32,
         (asks, bytes): (bool, u64),
         last_sent: Time,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) -> (u64, End) {
         let pair = self.pair(i);

@@ -93,7 +93,7 @@ impl Apps {
         // QUIC's answers come on the same path.
         connection.back = around.hosts.is_quic(half).then_some(half);
         let path = &around.network.flow_paths[half as usize];
-        let at = At { now: around.now, path, order: around.order };
+        let at = &At { now: around.now, path, order: around.order };
         Some((half, around.hosts.connect(half, at, around.out)))
     }
 

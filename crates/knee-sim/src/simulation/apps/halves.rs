@@ -94,7 +94,7 @@ impl Apps {
     pub(super) fn write(&self, i: u32, (asks, bytes): (bool, u64), around: &mut Around<'_, impl Outbox>) -> (u64, End) {
         let last_sent = self.half(i).map_or(around.now, |half| half.last_sent);
         let Around { now, order, hosts, network, out, .. } = around;
-        let at = At { now: *now, path: &network.flow_paths[i as usize], order: *order };
+        let at = &At { now: *now, path: &network.flow_paths[i as usize], order: *order };
         hosts.write(i, (asks, bytes), last_sent, at, *out)
     }
 
@@ -107,7 +107,7 @@ impl Apps {
         around: &mut Around<'_, impl Outbox>,
     ) -> End {
         let Around { now, order, hosts, network, out, .. } = around;
-        let at = At { now: *now, path: &network.flow_paths[i as usize], order: *order };
+        let at = &At { now: *now, path: &network.flow_paths[i as usize], order: *order };
         hosts.pair(i).quic().write_stream(asks, message, at, *out)
     }
 
@@ -376,7 +376,7 @@ impl Apps {
             let back = self.add_half(flow, conn, false, around);
             self.connection(flow, conn)?.back = Some(back);
             // The other end measures the same handshake.
-            let at = At { now, path: &around.network.flow_paths[back as usize], order: around.order };
+            let at = &At { now, path: &around.network.flow_paths[back as usize], order: around.order };
             around.hosts.pair(back).tcp().open(handshake, at, around.out);
             back
         };
@@ -398,7 +398,7 @@ impl Apps {
         let Around { now, order, .. } = *around;
         let mut acknowledged = None;
         if let Some(back) = back {
-            let at = At { now, path: &around.network.flow_paths[back as usize], order };
+            let at = &At { now, path: &around.network.flow_paths[back as usize], order };
             acknowledged = around.hosts.pair(back).tcp().acknowledge_now(at, around.out).then_some(back);
         }
         for half in [Some(away), back].into_iter().flatten() {

@@ -145,7 +145,7 @@ impl<Pair: Protocol> Visit<'_, Pair> {
     #[expect(clippy::inline_always, reason = "with every visit")]
     fn run(mut self, steps: &Steps) {
         if let Some(now) = steps.starts {
-            let at = At { now, path: self.path, order: Event::Start(self.pair.path()).key() };
+            let at = &At { now, path: self.path, order: Event::Start(self.pair.path()).key() };
             self.pair.connect(at, self.outbox);
         }
         if let Some(at) = steps.received {
@@ -184,7 +184,7 @@ impl<Pair: Protocol> Visit<'_, Pair> {
                 outbox.fire(pair, End::Receiver, path, now);
             }
             let order = way.cause | u64::from(places.get(k).copied().unwrap_or(pair.path()));
-            pair.on_data(packet, At { now, path, order }, outbox);
+            pair.on_data(packet, &At { now, path, order }, outbox);
         }
         while pair.receiver_due() < at {
             outbox.fire(pair, End::Receiver, path, at);
@@ -212,8 +212,11 @@ impl<Pair: Protocol> Visit<'_, Pair> {
             while pair.sender_due() < limit {
                 outbox.fire(pair, End::Sender, path, limit);
             }
-            let Some(ack) = outbox.acks.next(until) else { return };
-            let at = At { now: ack.at, path, order: ack.tie_break() };
+            if limit == until {
+                return;
+            }
+            let ack = outbox.acks.take();
+            let at = &At { now: ack.at, path, order: ack.tie_break() };
             pair.on_ack(ack.payload_and_flags(), at, outbox);
             if let Some(apps) = apps {
                 outbox.moved_at = ack.at;
@@ -254,14 +257,14 @@ pub(super) struct BatchOutbox {
 
 impl Outbox for BatchOutbox {
     #[inline]
-    fn data(&mut self, first: Packet, count: u32, At { path, order, .. }: At<'_>) {
+    fn data(&mut self, first: Packet, count: u32, &At { path, order, .. }: &At<'_>) {
         self.sent += count;
         let Way { first_stage, link_key, .. } = self.ways[path.route as usize];
         self.arrivals[first_stage as usize].push(Burst { first, count }, order, order < link_key);
     }
 
     #[inline]
-    fn ack(&mut self, ack: Packet, at: At<'_>) {
+    fn ack(&mut self, ack: Packet, at: &At<'_>) {
         self.acks.push(&ack, at);
     }
 
@@ -313,7 +316,7 @@ impl BatchOutbox {
         let Some((due, timer)) = pair.next_timer(end, limit) else { return };
         let event = event_of(timer, pair.path());
         let order = if end == End::Sender { event.key() } else { event.cause(pair.path()) };
-        pair.on_timer(timer, At { now: due, path, order }, self);
+        pair.on_timer(timer, &At { now: due, path, order }, self);
     }
 }
 
@@ -421,17 +424,20 @@ impl AckQueue {
         self.acks.get(self.taken).map_or(Time::MAX, |ack| ack.at)
     }
 
-    /// Takes the next ACK if it arrives before `until`.
+    /// Takes the next ACK.
+    ///
+    /// # Panics
+    /// If none is in flight.
     #[inline]
-    pub(super) fn next(&mut self, until: Time) -> Option<AckInFlight> {
-        let next = self.acks.get(self.taken).filter(|ack| ack.at < until)?;
+    pub(super) fn take(&mut self) -> AckInFlight {
+        let next = self.acks[self.taken];
         self.taken += 1;
-        Some(*next)
+        next
     }
 
     /// An ACK leaves now.
     #[inline]
-    pub(super) fn push(&mut self, ack: &Packet, At { now, path, order }: At<'_>) {
+    pub(super) fn push(&mut self, ack: &Packet, &At { now, path, order }: &At<'_>) {
         let Packet { payload, flags, .. } = *ack;
         let at = now + path.ack_delay;
         let tie_break_and_flags = ack_key(path.ack_pipe, order) << u8::BITS | u64::from(flags);
@@ -483,7 +489,7 @@ mod tests {
                     let (base_rtt, mirrored) = (ack_delay, false);
                     let flow_path = FlowPath { route: 0, ack_pipe, ack_delay, base_rtt, mirrored };
                     let ack = Packet { payload: Payload::Stored(sent), flags: 5, ..Packet::default() };
-                    queue.push(&ack, At { now, path: &flow_path, order: rank });
+                    queue.push(&ack, &At { now, path: &flow_path, order: rank });
                     expected.push((now + ack_delay, ack_key(flow_path.ack_pipe, rank), sent));
                     sent += 1;
                 }
@@ -491,10 +497,9 @@ mod tests {
                 let arrived = expected.iter().take_while(|ack| ack.0 < until).count();
                 for (at, tie_break, sent) in expected.drain(..arrived) {
                     prop_assert_eq!(queue.next_arrival(), at);
-                    let came = queue.next(until).expect("it has arrived");
+                    let came = queue.take();
                     prop_assert_eq!((came.at, came.tie_break(), came.payload_and_flags()), (at, tie_break, (Payload::Stored(sent), 5)));
                 }
-                prop_assert!(queue.next(until).is_none());
                 prop_assert_eq!(queue.next_arrival(), expected.first().map_or(Time::MAX, |ack| ack.0));
                 queue.store(&mut pending);
                 prop_assert_eq!(pending.acks.len(), expected.len());

@@ -90,7 +90,7 @@ impl CarriedFlow {
     }
 
     /// The datagram with this lower half of its number has come to the receiver in `packet`.
-    fn on_datagram(&mut self, low: u32, packet: &Packet, at: At<'_>) {
+    fn on_datagram(&mut self, low: u32, packet: &Packet, at: &At<'_>) {
         let Some((sent, size)) = self.open.remove(&self.datagrams.number(low)) else { return };
         self.datagrams.on_arrival((sent, low), &Packet { size, ..*packet }, at.path, at.now);
     }
@@ -120,7 +120,7 @@ impl HostPair<'_, CarriedFlow> {
 
 impl HostPair<'_, CarriedFlow> {
     /// Opens the connection, over which the datagrams begin.
-    pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn start(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         self.quic().connect(at, out);
         // With 0-RTT the first ones leave behind the hello.
         if self.ends.quic.may_send() {
@@ -129,7 +129,7 @@ impl HostPair<'_, CarriedFlow> {
     }
 
     /// A packet has arrived at its end now.
-    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+    pub(super) fn on_packet(&mut self, at: &At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let end = End::of(packet);
         match end {
             End::Receiver => self.quic().on_data(packet, at, out),
@@ -149,7 +149,7 @@ impl HostPair<'_, CarriedFlow> {
     }
 
     /// Fires the timers of an end that are due.
-    pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_timer(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         for timer in end.timers() {
             self.quic().on_timer(timer, at, out);
         }
@@ -157,7 +157,7 @@ impl HostPair<'_, CarriedFlow> {
     }
 
     /// An end sends what it has to send now.
-    fn act(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    fn act(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
         if !flow.begun && flow.quic.may_send() {
             flow.begun = true;

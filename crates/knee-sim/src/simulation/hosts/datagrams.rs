@@ -331,13 +331,13 @@ impl DatagramFlow {
 
 impl HostPair<'_, DatagramFlow> {
     /// The datagrams begin.
-    pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn start(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         self.ends.begin(at.now);
         self.send(at, out);
     }
 
     /// The source sends what it has now, unless it is not due.
-    fn send(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn send(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         let (flow, now) = (&mut *self.ends, at.now);
         while let Some(size) = flow.next(now) {
             let datagram = Message::Datagram { sent: now, number: low_u32(flow.note_sent(size)) };
@@ -347,7 +347,7 @@ impl HostPair<'_, DatagramFlow> {
     }
 
     /// A packet has arrived now: at the receiver, or, if it went against the data, at the sender.
-    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+    pub(super) fn on_packet(&mut self, at: &At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let (flow, now) = (&mut *self.ends, at.now);
         match (flow.in_flight.remove(packet.payload.key() as usize), End::of(packet)) {
             (Message::Datagram { sent, number }, End::Receiver) => {
@@ -372,7 +372,7 @@ impl HostPair<'_, DatagramFlow> {
     }
 
     /// Fires a timer of an end if it is due.
-    pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_timer(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         match end {
             End::Sender => self.send(at, out),
             End::Receiver => self.report(at, out),
@@ -380,7 +380,7 @@ impl HostPair<'_, DatagramFlow> {
     }
 
     /// The receiver sends its report, unless it is not due.
-    fn report(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn report(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         let (flow, now) = (&mut *self.ends, at.now);
         let Some((arrivals, size)) = flow.take_report(now) else { return };
         let across = flow.feedback.as_ref().map_or(Time::ZERO, |feedback| feedback.across);

@@ -81,23 +81,23 @@ impl QuicFlow {
 }
 
 impl HostPair<'_, QuicFlow> {
-    pub(super) fn start(&mut self, _: At<'_>, _: &mut impl Outbox) {
+    pub(super) fn start(&mut self, _: &At<'_>, _: &mut impl Outbox) {
         match self.ends.0 {}
     }
 
-    pub(super) fn open(&mut self, _: At<'_>, _: &mut impl Outbox) -> End {
+    pub(super) fn open(&mut self, _: &At<'_>, _: &mut impl Outbox) -> End {
         match self.ends.0 {}
     }
 
-    pub(super) fn write(&mut self, _: bool, _: u64, _: At<'_>, _: &mut impl Outbox) -> (u64, End) {
+    pub(super) fn write(&mut self, _: bool, _: u64, _: &At<'_>, _: &mut impl Outbox) -> (u64, End) {
         match self.ends.0 {}
     }
 
-    pub(super) fn on_packet(&mut self, _: At<'_>, _: &Packet, _: &mut impl Outbox) {
+    pub(super) fn on_packet(&mut self, _: &At<'_>, _: &Packet, _: &mut impl Outbox) {
         match self.ends.0 {}
     }
 
-    pub(super) fn on_timer(&mut self, _: End, _: At<'_>, _: &mut impl Outbox) {
+    pub(super) fn on_timer(&mut self, _: End, _: &At<'_>, _: &mut impl Outbox) {
         match self.ends.0 {}
     }
 }

@@ -28,9 +28,9 @@ pub(in crate::simulation) struct At<'a> {
 /// Takes what ends send and what is to be noted of them.
 pub(in crate::simulation) trait Outbox {
     /// `count` packets that differ only by their segments leave the sender's end now, in the direction of the data.
-    fn data(&mut self, first: Packet, count: u32, at: At<'_>);
+    fn data(&mut self, first: Packet, count: u32, at: &At<'_>);
     /// A packet leaves the receiver's end now, against the data: mostly an ACK.
-    fn ack(&mut self, ack: Packet, at: At<'_>);
+    fn ack(&mut self, ack: Packet, at: &At<'_>);
     /// An ACK gave an RTT sample on a connection of flow `owner`.
     fn rtt(&mut self, owner: u32, rtt: Time);
     /// The sender of a flow changed its state.
@@ -195,17 +195,17 @@ pub(in crate::simulation) trait Protocol {
     /// The same of the sender.
     fn sender_due(&self) -> Time;
     /// The sender opens its connection now.
-    fn connect(&mut self, at: At<'_>, out: &mut impl Outbox);
+    fn connect(&mut self, at: &At<'_>, out: &mut impl Outbox);
     /// A packet in the direction of the data has arrived at the receiver: it carries data or belongs to the handshake;
     /// over QUIC it may be an ACK, too.
-    fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox);
+    fn on_data(&mut self, packet: &Packet, at: &At<'_>, out: &mut impl Outbox);
     /// A packet against the data, with this payload and these flags, has arrived at the sender: an ACK, or an answer of
     /// the handshake; over QUIC it may carry data, too.
-    fn on_ack(&mut self, ack: (Payload, u8), at: At<'_>, out: &mut impl Outbox);
+    fn on_ack(&mut self, ack: (Payload, u8), at: &At<'_>, out: &mut impl Outbox);
     /// The next timer of an end and its exact time, if that is before `limit`.
     fn next_timer(&mut self, end: End, limit: Time) -> Option<(Time, EndTimer)>;
     /// Works out the exact time of a timer that may be due, and fires it if that has come.
-    fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox);
+    fn on_timer(&mut self, timer: EndTimer, at: &At<'_>, out: &mut impl Outbox);
     /// Counts up to now, the state of the sender, and the RTT samples since they were last taken.
     fn observe(&mut self, now: Time) -> (FlowCounts, SenderState, Spread);
     /// Tells applications of an ACK that the sender has taken, on a path that carries a connection.

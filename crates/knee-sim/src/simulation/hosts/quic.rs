@@ -258,12 +258,12 @@ impl QuicFlow {
 
 impl HostPair<'_, QuicFlow> {
     /// The flow starts.
-    pub(super) fn start(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn start(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         self.open(at, out);
     }
 
     /// Opens the connection. Gives the end that does.
-    pub(super) fn open(&mut self, at: At<'_>, out: &mut impl Outbox) -> End {
+    pub(super) fn open(&mut self, at: &At<'_>, out: &mut impl Outbox) -> End {
         let log = self.log();
         let flow = &mut *self.ends;
         let QuicConfig { carries, seed, tls, endpoints, .. } = &flow.config;
@@ -293,7 +293,7 @@ impl HostPair<'_, QuicFlow> {
 
     /// The application, or, where not, the other end writes a message of `bytes`. Gives the message's end in the
     /// stream, and the end that sends it.
-    pub(super) fn write(&mut self, asks: bool, bytes: u64, at: At<'_>, out: &mut impl Outbox) -> (u64, End) {
+    pub(super) fn write(&mut self, asks: bool, bytes: u64, at: &At<'_>, out: &mut impl Outbox) -> (u64, End) {
         let end = match (asks, self.ends.client()) {
             (true, end) => end,
             (false, End::Sender) => End::Receiver,
@@ -306,7 +306,7 @@ impl HostPair<'_, QuicFlow> {
     }
 
     /// A packet with a datagram has arrived at its end now.
-    pub(super) fn on_packet(&mut self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+    pub(super) fn on_packet(&mut self, at: &At<'_>, packet: &Packet, out: &mut impl Outbox) {
         let flow = &mut *self.ends;
         let mut datagram = flow.packets.remove(packet.payload.key() as usize);
         if packet.has(Packet::CE) {
@@ -323,7 +323,7 @@ impl HostPair<'_, QuicFlow> {
     }
 
     /// The timers of an end may be due.
-    pub(super) fn on_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_timer(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         let Some(peer) = self.ends.peer(end) else { return };
         if peer.deadline().is_some_and(|due| due <= at.now) {
             peer.fire(at.now);
@@ -332,7 +332,7 @@ impl HostPair<'_, QuicFlow> {
     }
 
     /// Sends what an end may send: it has begun, a datagram has come to it, or its timer has fired.
-    fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    fn transmit(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         let (i, flow) = (self.i, &mut *self.ends);
         match end {
             End::Sender => {

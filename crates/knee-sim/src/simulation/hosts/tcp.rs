@@ -32,7 +32,7 @@ impl Protocol for HostPair<'_, TcpEnds> {
         self.ends.sender.due()
     }
 
-    fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn connect(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         self.record.syn_at = at.now;
         self.ends.sender.connect(at.now);
         self.send_syn(at, out);
@@ -41,7 +41,7 @@ impl Protocol for HostPair<'_, TcpEnds> {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet")]
-    fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+    fn on_data(&mut self, packet: &Packet, at: &At<'_>, out: &mut impl Outbox) {
         if packet.flags & (Packet::SYN | Packet::ECT) != 0 {
             if packet.has(Packet::SYN) {
                 return self.answer_syn(packet, at, out);
@@ -61,7 +61,7 @@ impl Protocol for HostPair<'_, TcpEnds> {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every ACK")]
-    fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
+    fn on_ack(&mut self, (payload, flags): (Payload, u8), at: &At<'_>, out: &mut impl Outbox) {
         if flags & Packet::SYN != 0 {
             return self.establish(payload, flags, at, out);
         }
@@ -79,7 +79,7 @@ impl Protocol for HostPair<'_, TcpEnds> {
         self.after_sender(at, out);
     }
 
-    fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+    fn on_timer(&mut self, timer: EndTimer, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.expiry(timer, &self.settings.sender_config.clock) > at.now {
             return;
         }
@@ -125,7 +125,7 @@ impl Protocol for HostPair<'_, TcpEnds> {
 
 impl HostPair<'_, TcpEnds> {
     #[cold]
-    fn answer_syn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+    fn answer_syn(&mut self, packet: &Packet, at: &At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= 1;
         if packet.ends_handshake() {
             return;
@@ -140,7 +140,7 @@ impl HostPair<'_, TcpEnds> {
     }
 
     #[inline(never)]
-    fn note_ecn(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+    fn note_ecn(&mut self, packet: &Packet, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.receiver.echoes_apart(packet) {
             self.send_ack(at, out);
         }
@@ -150,7 +150,7 @@ impl HostPair<'_, TcpEnds> {
     /// The receiver sends an ACK now, whatever made it do so.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with every packet or every second one")]
-    fn send_ack(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn send_ack(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         let reply = self.ends.receiver.reply();
         if self.ends.receiver.is_disturbed() {
             return self.send_ack_disturbed(reply, at, out);
@@ -160,7 +160,7 @@ impl HostPair<'_, TcpEnds> {
 
     /// Sends an ACK where the receiver has SACK blocks to send, or misbehaves.
     #[inline(never)]
-    fn send_ack_disturbed(&mut self, reply: Reply, at: At<'_>, out: &mut impl Outbox) {
+    fn send_ack_disturbed(&mut self, reply: Reply, at: &At<'_>, out: &mut impl Outbox) {
         let full_acks = &mut self.stores.full_acks;
         self.ends.receiver.answer(reply, |mut ack| {
             let mut packet = ack.reply.packet(self.i, at.now);
@@ -175,7 +175,7 @@ impl HostPair<'_, TcpEnds> {
     }
 
     /// A receiver that delays an ACK sends it now. Returns whether it does.
-    pub(in crate::simulation) fn acknowledge_now(&mut self, at: At<'_>, out: &mut impl Outbox) -> bool {
+    pub(in crate::simulation) fn acknowledge_now(&mut self, at: &At<'_>, out: &mut impl Outbox) -> bool {
         let delays = self.ends.receiver.delayed.not_before() < Time::MAX;
         if delays {
             self.send_ack(at, out);
@@ -183,7 +183,7 @@ impl HostPair<'_, TcpEnds> {
         delays
     }
 
-    fn on_retransmit_timer(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn on_retransmit_timer(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.sender.established() {
             self.ends.sender.on_timer(at.now, &self.settings.sender_config, &mut self.stores.outgoing);
         } else {
@@ -194,7 +194,7 @@ impl HostPair<'_, TcpEnds> {
         self.note_state(at.now, out);
     }
 
-    fn send_syn(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn send_syn(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         // RFC 3168, 6.1.1.1: what drops a SYN may do so for its offer of ECN (tcp_ecn_clear_syn).
         let again = at.now > self.record.syn_at;
         let ecn = self.ends.sender.ecn;
@@ -202,7 +202,7 @@ impl HostPair<'_, TcpEnds> {
     }
 
     /// Sends the first or the third packet of a handshake.
-    fn send_handshake(&mut self, size: u16, flags: u8, at: At<'_>, out: &mut impl Outbox) {
+    fn send_handshake(&mut self, size: u16, flags: u8, at: &At<'_>, out: &mut impl Outbox) {
         let now = at.now;
         self.stores.syns += 1;
         let payload = Payload::Data { seq: Seq::new(0), tsval: Sender::tsval(now) };
@@ -234,7 +234,7 @@ impl HostPair<'_, TcpEnds> {
     }
 
     #[cold]
-    fn establish(&mut self, answer: Payload, flags: u8, at: At<'_>, out: &mut impl Outbox) {
+    fn establish(&mut self, answer: Payload, flags: u8, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.sender.established() {
             return;
         }
@@ -248,7 +248,7 @@ impl HostPair<'_, TcpEnds> {
     }
 
     /// The sender's connection is there, after a handshake of `rtt`.
-    pub(in crate::simulation) fn open(&mut self, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
+    pub(in crate::simulation) fn open(&mut self, rtt: Time, at: &At<'_>, out: &mut impl Outbox) {
         let now = at.now;
         let (flow, rng) = (self.flow(), self.random_numbers(self.half.is_none_or(|half| half.away)));
         if let Some(half) = self.half {
@@ -287,7 +287,7 @@ impl HostPair<'_, TcpEnds> {
 
     /// Data of the other half, which left at `tsval`, has brought an ACK to the sender.
     #[inline(never)]
-    pub(in crate::simulation) fn on_carried_ack(&mut self, ack: Reply, tsval: u16, at: At<'_>, out: &mut impl Outbox) {
+    pub(in crate::simulation) fn on_carried_ack(&mut self, ack: Reply, tsval: u16, at: &At<'_>, out: &mut impl Outbox) {
         let Reply { seq, tsecr, flags } = ack;
         self.on_ack((Payload::Ack { next: Seq::new(seq), tsecr, tsval }, flags), at, out);
     }
@@ -298,7 +298,7 @@ impl HostPair<'_, TcpEnds> {
         &mut self,
         bytes: u64,
         last_sent: Time,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) -> u64 {
         let (sender, outgoing) = (&mut self.ends.sender, &mut self.stores.outgoing);
@@ -310,14 +310,14 @@ impl HostPair<'_, TcpEnds> {
 
     /// Follows a timer and all else that is rare.
     #[inline(never)]
-    fn after_other(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn after_other(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         self.after_sender(at, out);
     }
 
     /// Follows every call of a sender: its packets leave, its changes of state are noted.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-    fn after_sender(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn after_sender(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         if !self.stores.outgoing.is_empty() {
             if self.settings.trace_rtt {
                 self.note_sent(at.now);
@@ -378,7 +378,7 @@ pub(super) fn figures(ends: &mut TcpEnds, now: Time) -> EndFigures {
 /// Makes packets of what a sender sends now.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "with nearly every ACK")]
-fn packets(outgoing: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, at: At<'_>, out: &mut impl Outbox) {
+fn packets(outgoing: &mut Vec<Outgoing>, sender: &mut Sender, flow: u32, at: &At<'_>, out: &mut impl Outbox) {
     let now = at.now;
     let tsval = Sender::tsval(now);
     let payload = |seq| Payload::Data { seq: Seq::new(seq), tsval };
@@ -400,7 +400,7 @@ fn packets_of_any(
     outgoing: &mut Vec<Outgoing>,
     sender: &mut Sender,
     packet: impl Fn(u64) -> Packet,
-    at: At<'_>,
+    at: &At<'_>,
     out: &mut impl Outbox,
 ) {
     for &Outgoing { start, count, retransmission } in outgoing.iter() {

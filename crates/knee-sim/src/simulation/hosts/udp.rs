@@ -91,17 +91,17 @@ impl<'a> HostPair<'a, UdpFlow> {
 
 impl HostPair<'_, UdpFlow> {
     /// The flow starts.
-    pub(super) fn start(self, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn start(self, at: &At<'_>, out: &mut impl Outbox) {
         at_either!(self, pair => pair.start(at, out));
     }
 
     /// A packet has arrived at its end now.
-    pub(super) fn on_packet(self, at: At<'_>, packet: &Packet, out: &mut impl Outbox) {
+    pub(super) fn on_packet(self, at: &At<'_>, packet: &Packet, out: &mut impl Outbox) {
         at_either!(self, pair => pair.on_packet(at, packet, out));
     }
 
     /// Fires a timer of an end if it is due.
-    pub(super) fn on_timer(self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_timer(self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         at_either!(self, pair => pair.on_timer(end, at, out));
     }
 }

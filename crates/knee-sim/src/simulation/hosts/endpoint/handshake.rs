@@ -26,14 +26,14 @@ impl HostPair<'_, QuicEnds> {
     }
 
     /// A datagram of the handshake leaves an end.
-    fn send_handshake(&mut self, end: End, payload: Payload, size: u16, at: At<'_>, out: &mut impl Outbox) {
+    fn send_handshake(&mut self, end: End, payload: Payload, size: u16, at: &At<'_>, out: &mut impl Outbox) {
         self.log_handshake(end, true, payload, at);
         self.stores.syns += i64::from(end == End::Sender);
         self.send(end, (payload, Packet::SYN), (HEADERS + size, 1), at, out);
     }
 
     /// Logs a datagram of the handshake that leaves an end, or arrives there, if the sender is there.
-    fn log_handshake(&mut self, end: End, leaves: bool, payload: Payload, at: At<'_>) {
+    fn log_handshake(&mut self, end: End, leaves: bool, payload: Payload, at: &At<'_>) {
         let from_client = (end == self.ends.client_end) == leaves;
         let Some(log) = self.ends.log.as_mut().filter(|_| end == End::Sender) else { return };
         let Payload::Stream { number, len, .. } = payload else { return };
@@ -47,7 +47,7 @@ impl HostPair<'_, QuicEnds> {
         log.note_handshake(at.now, leaves, packet_type, len & ((1 << KIND) - 1));
     }
 
-    pub(super) fn send_to_server(&mut self, datagram: &ToServer, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn send_to_server(&mut self, datagram: &ToServer, at: &At<'_>, out: &mut impl Outbox) {
         let (hello, kind) = match datagram.what {
             FromClient::Hello(number) => (number, 0),
             FromClient::Acks => (0, 1),
@@ -58,7 +58,7 @@ impl HostPair<'_, QuicEnds> {
         self.send_handshake(self.ends.client_end, payload, datagram.size, at, out);
     }
 
-    fn send_to_client(&mut self, datagrams: &[ToClient], at: At<'_>, out: &mut impl Outbox) {
+    fn send_to_client(&mut self, datagrams: &[ToClient], at: &At<'_>, out: &mut impl Outbox) {
         for datagram in datagrams {
             let payload = match *datagram {
                 ToClient::Flight { place, of, hello, size } => {
@@ -73,7 +73,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// A datagram of the handshake has arrived at an end.
     #[cold]
-    pub(super) fn on_handshake(&mut self, end: End, payload: Payload, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_handshake(&mut self, end: End, payload: Payload, at: &At<'_>, out: &mut impl Outbox) {
         self.stores.syns -= i64::from(end == End::Receiver);
         let Payload::Stream { number, offset, len } = payload else { panic!("not QUIC's: {payload:?}") };
         self.log_handshake(end, false, payload, at);
@@ -116,7 +116,7 @@ impl HostPair<'_, QuicEnds> {
     }
 
     /// The handshake, of this RTT, is over at an end.
-    fn finish(&mut self, end: End, rtt: Time, at: At<'_>, out: &mut impl Outbox) {
+    fn finish(&mut self, end: End, rtt: Time, at: &At<'_>, out: &mut impl Outbox) {
         let is_first = !std::mem::replace(&mut self.ends.open[end as usize], true);
         let config = &self.settings.quic_ends;
         if is_first {
@@ -145,7 +145,7 @@ impl HostPair<'_, QuicEnds> {
     }
 
     /// With 0-RTT, the client's data leaves behind its hello.
-    pub(super) fn start_early(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn start_early(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         if self.settings.quic_ends.settings.zero_rtt {
             self.ends.early_end = u64::MAX;
             self.establish(self.ends.client_end, None, at, out);
@@ -153,7 +153,7 @@ impl HostPair<'_, QuicEnds> {
     }
 
     /// With 0-RTT, the server's data leaves behind its flight, as far as the address allows it.
-    fn open_early(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn open_early(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         let (end, config) = (self.server_end(), &self.settings.quic_ends);
         if !config.settings.zero_rtt || self.ends.server.allowance(config) == 0 {
             return;
@@ -177,7 +177,7 @@ impl HostPair<'_, QuicEnds> {
         &mut self,
         end: End,
         (number, len): (Seq, u16),
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) -> bool {
         let expected = self.ends.rx(end).map_or(0, |receiver| receiver.expected());
@@ -218,7 +218,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// The timer of the handshake at an end has fired.
     #[cold]
-    pub(super) fn on_handshake_timer(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn on_handshake_timer(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         let config = &self.settings.quic_ends;
         if end == self.ends.client_end {
             if let Some(probe) = self.ends.client.on_timer(at.now, config) {
@@ -237,7 +237,7 @@ impl HostPair<'_, QuicEnds> {
     }
 
     /// Data may leave an end from now on, if that has a sender. The handshake was of this RTT, or is not over.
-    fn establish(&mut self, end: End, rtt: Option<Time>, at: At<'_>, out: &mut impl Outbox) {
+    fn establish(&mut self, end: End, rtt: Option<Time>, at: &At<'_>, out: &mut impl Outbox) {
         let established = match end {
             End::Sender => &mut self.ends.established,
             End::Receiver => &mut self.ends.back_established,

@@ -110,7 +110,7 @@ impl QuicEnds {
 
 impl HostPair<'_, QuicEnds> {
     /// Sends what an end may send now.
-    pub(in crate::simulation) fn transmit(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(in crate::simulation) fn transmit(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         let may_send = self.ends.is_established(end) && !self.ends.closed[end as usize];
         let Some(sender) = self.ends.tx(end).filter(|_| may_send) else { return };
         sender.send(at.now, &self.settings.quic_ends, &mut self.stores.quic_outgoing);
@@ -123,7 +123,7 @@ impl HostPair<'_, QuicEnds> {
         &mut self,
         asks: bool,
         bytes: u64,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) -> (u64, End) {
         let end = if asks { self.ends.client_end } else { self.ends.client_end.other() };
@@ -139,7 +139,7 @@ impl HostPair<'_, QuicEnds> {
         &mut self,
         asks: bool,
         StreamMessage { stream, bytes, priority }: StreamMessage,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) -> End {
         let end = if asks { self.ends.client_end } else { self.ends.client_end.other() };

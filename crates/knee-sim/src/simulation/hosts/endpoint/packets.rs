@@ -28,7 +28,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
         self.ends.due(End::Sender)
     }
 
-    fn connect(&mut self, at: At<'_>, out: &mut impl Outbox) {
+    fn connect(&mut self, at: &At<'_>, out: &mut impl Outbox) {
         self.ends.log = self.log().map(|log| Box::new(EndpointLog::new(log)));
         let hello = self.ends.client.start(at.now, &self.settings.quic_ends);
         self.send_to_server(&hello, at, out);
@@ -37,7 +37,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
     }
 
     #[inline]
-    fn on_data(&mut self, packet: &Packet, at: At<'_>, out: &mut impl Outbox) {
+    fn on_data(&mut self, packet: &Packet, at: &At<'_>, out: &mut impl Outbox) {
         if !packet.has(Packet::SYN) {
             self.ends.received.count(packet);
         }
@@ -45,11 +45,11 @@ impl Protocol for HostPair<'_, QuicEnds> {
     }
 
     #[inline]
-    fn on_ack(&mut self, (payload, flags): (Payload, u8), at: At<'_>, out: &mut impl Outbox) {
+    fn on_ack(&mut self, (payload, flags): (Payload, u8), at: &At<'_>, out: &mut impl Outbox) {
         self.arrive(End::Sender, payload, flags, at, out);
     }
 
-    fn on_timer(&mut self, timer: EndTimer, at: At<'_>, out: &mut impl Outbox) {
+    fn on_timer(&mut self, timer: EndTimer, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.not_before(timer) > at.now {
             return;
         }
@@ -99,7 +99,7 @@ impl Protocol for HostPair<'_, QuicEnds> {
 impl HostPair<'_, QuicEnds> {
     /// A packet with this payload and these flags has arrived at an end.
     #[inline]
-    fn arrive(&mut self, end: End, payload: Payload, flags: u8, at: At<'_>, out: &mut impl Outbox) {
+    fn arrive(&mut self, end: End, payload: Payload, flags: u8, at: &At<'_>, out: &mut impl Outbox) {
         match payload {
             Payload::Stream { .. } if flags & Packet::SYN != 0 => self.on_handshake(end, payload, at, out),
             Payload::Stream { number, offset, len } => self.take_data(end, (number, offset, len), flags, at, out),
@@ -118,7 +118,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// Tells whether an end takes a packet of this number with `len` bytes of data, and notes that it has come.
     #[inline]
-    fn takes(&mut self, end: End, (number, len): (Seq, u16), at: At<'_>, out: &mut impl Outbox) -> bool {
+    fn takes(&mut self, end: End, (number, len): (Seq, u16), at: &At<'_>, out: &mut impl Outbox) -> bool {
         // An end has no keys for data of 1-RTT before the other's Finished has come.
         if !self.ends.open[end as usize] && !self.admits_early(end, (number, len), at, out) {
             return false;
@@ -134,7 +134,7 @@ impl HostPair<'_, QuicEnds> {
         end: End,
         (number, offset, len): (Seq, Seq, u16),
         flags: u8,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) {
         if !self.takes(end, (number, len), at, out) {
@@ -162,7 +162,7 @@ impl HostPair<'_, QuicEnds> {
         end: End,
         (number, frames): (u64, &Frames),
         flags: u8,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) {
         let len = frames.streams.iter().map(|frame| frame.len).sum();
@@ -186,7 +186,7 @@ impl HostPair<'_, QuicEnds> {
         end: End,
         arrival: &Arrival,
         frames: Option<&Frames>,
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) {
         let Some(receiver) = self.ends.rx(end) else { return };
@@ -209,7 +209,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// An end sends an ACK now.
     #[inline]
-    pub(super) fn send_ack(&mut self, end: End, ack: AckFrame, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn send_ack(&mut self, end: End, ack: AckFrame, at: &At<'_>, out: &mut impl Outbox) {
         let size = HEADERS + AROUND_ACK + ack.size();
         if !self.ends.open[end as usize] && !self.sends_early(end, u64::from(size - HEADERS)) {
             return;
@@ -234,7 +234,7 @@ impl HostPair<'_, QuicEnds> {
         end: End,
         (payload, flags): (Payload, u8),
         (size, count): (u16, u32),
-        at: At<'_>,
+        at: &At<'_>,
         out: &mut impl Outbox,
     ) {
         let packet = |flags| Packet { at: at.now, payload, flow: self.i, queued: 0, size, flags, hop: 0 };
@@ -249,7 +249,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// An ACK has arrived at an end.
     #[inline]
-    fn take_ack(&mut self, end: End, ack: &AckFrame, at: At<'_>, out: &mut impl Outbox) {
+    fn take_ack(&mut self, end: End, ack: &AckFrame, at: &At<'_>, out: &mut impl Outbox) {
         if end == End::Sender
             && let Some(log) = &mut self.ends.log
         {
@@ -271,7 +271,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// Follows every call of an end's sender: its packets leave, its changes of state are noted.
     #[inline]
-    pub(super) fn after_sender(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    pub(super) fn after_sender(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.log.is_some() && end == End::Sender {
             self.log_sender(at.now);
         }
@@ -300,7 +300,7 @@ impl HostPair<'_, QuicEnds> {
 
     /// Sends what an end's sender has given; an ACK that waits there leaves before.
     #[inline]
-    fn send_outgoing(&mut self, end: End, at: At<'_>, out: &mut impl Outbox) {
+    fn send_outgoing(&mut self, end: End, at: &At<'_>, out: &mut impl Outbox) {
         if self.ends.back.is_some()
             && let Some(ack) = self.ends.rx(end).filter(|receiver| receiver.waits()).and_then(|rx| rx.ack(at.now))
         {
