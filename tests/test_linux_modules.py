@@ -23,8 +23,8 @@ SHORTER = {("lola", "min_rtt_resets"), ("daimd", "delta0_factor")}
 def _declared(cc: str) -> dict[str, tuple[int, int, int]]:
     """Default, least and greatest value of a module's parameters."""
     source = (MODULES / f"tcp_{kernel_name(cc)}.c").read_text()
-    header = (INCLUDE / f"knee_{kernel_name(cc)}.h").read_text()
-    body = re.search(r"_DEFAULTS \{(.*?)\n\}", header, re.DOTALL)
+    headers = "".join(path.read_text() for path in sorted(INCLUDE.glob("knee_*.h")))
+    body = re.search(rf"KNEE_{kernel_name(cc).upper()}_DEFAULTS \{{(.*?)\n\}}", headers, re.DOTALL)
     assert body is not None
     defaults = {}
     for name, value in re.findall(r"\.(\w+) = ([^,]+),", body[1]):
