@@ -17,6 +17,7 @@ use knee_cc::{DynCongestionControl, Ecn as Reaction, Entry, Init, Make};
 use knee_core::testing::{Source, params};
 use knee_core::{Packet, Params, Rate, Rng, Time};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Segments of the largest receive window: what a call sends has a bound.
 const WINDOW: u64 = 2_000;
@@ -76,6 +77,17 @@ pub(super) enum Call<'a> {
     Ack(AckInfo<'a>),
     Timer,
     Pace,
+}
+
+impl fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Call::Start => f.write_str("the first window"),
+            Call::Ack(ack) => write!(f, "on_ack({ack:?})"),
+            Call::Timer => f.write_str("on_timer"),
+            Call::Pace => f.write_str("on_pace"),
+        }
+    }
 }
 
 /// Sees each call: when it was, the sender after it, what left, the RTT sample of an ACK.
@@ -152,16 +164,11 @@ impl<'a> Bench<'a> {
 
     fn done(&mut self, call: &Call, rtt: Option<Time>) {
         (self.watch)(call, self.now, &mut self.sender, &self.out, rtt);
-        self.check(match call {
-            Call::Start => "the first window",
-            Call::Ack(_) => "on_ack",
-            Call::Timer => "on_timer",
-            Call::Pace => "on_pace",
-        });
+        self.check(call);
     }
 
     /// Books what left, and holds the sender against the books.
-    fn check(&mut self, call: &str) {
+    fn check(&mut self, call: &Call) {
         let sender = &self.sender;
         let (una, nxt) = (sender.snd_una(), sender.snd_nxt());
         let mut end = self.nxt;

@@ -143,12 +143,6 @@ fn compare(bytes: &[u8]) {
             }
         };
         steps += 1;
-        let call = match call {
-            Call::Ack(ack) => format!("{ack:?}"),
-            Call::Start => "start".into(),
-            Call::Timer => "timer".into(),
-            Call::Pace => "pace".into(),
-        };
         let place = format!("{} at {now}, step {steps}: {call}", entry.name);
         assert_eq!(out, &reference.out[..], "{place}: what left");
         let [real, plain] = states(sender, &reference);
