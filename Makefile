@@ -27,7 +27,7 @@ SECONDS ?= 180
 CRATE ?= knee-core
 SHARD ?= $(shell shuf -i 0-9 -n 1)/10
 # What only tests use is not changed.
-NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/invariants.rs'
+NO_MUTANTS := --exclude '**/testing.rs' --exclude '**/testing/**' --exclude '**/invariants.rs' --exclude '**/invariants/**'
 
 help:
 	@echo "make demo    build, run the scenario lola-fig4a and print the path of its report"
