@@ -53,7 +53,12 @@ impl Fifo {
 
     /// Drops the packet at the tail, if there is one.
     pub fn drop_tail(&mut self, cx: &mut Context) {
-        if let Some(packet) = self.packets.pop_back() {
+        self.drop_at(self.packets.len().wrapping_sub(1), cx);
+    }
+
+    /// Drops the packet at this place, counted from 0 at the head, if there is one.
+    pub fn drop_at(&mut self, place: usize, cx: &mut Context) {
+        if let Some(packet) = self.packets.remove(place) {
             self.bytes -= self.wire_size(&packet);
             cx.dropped.push(packet);
         }
@@ -89,6 +94,33 @@ impl Fifo {
     pub fn shrink(&mut self, bound: &Bound, cx: &mut Context) {
         while !bound.holds(self.len(), self.bytes) {
             self.drop_tail(cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FULL;
+    use knee_core::{Rate, Rng};
+
+    #[test]
+    fn a_packet_is_dropped_from_any_place_and_the_others_keep_their_order() {
+        let init = Init { limit: None, overhead: 14, rate: Rate::from_mbps(1), rng: Rng::stream(1, "fifo") };
+        let packet = |k: u16| Packet { size: 100 * (k + 1), ..FULL };
+        for place in 0..5 {
+            let (mut fifo, mut cx) = (Fifo::new(&init), Context::default());
+            (0..4).for_each(|k| fifo.push(packet(k)));
+            fifo.drop_at(place, &mut cx);
+            let (dropped, kept): (Vec<_>, Vec<_>) = (0..4).partition(|&k| usize::from(k) == place);
+            assert_eq!(cx.dropped, dropped.into_iter().map(packet).collect::<Vec<_>>());
+            let bytes = kept.iter().map(|&k| u64::from(packet(k).size) + 14).sum();
+            assert_eq!(fifo.backlog(), Backlog { packets: kept.len() as u64, bytes: Bytes(bytes) });
+            assert_eq!(
+                std::iter::from_fn(|| fifo.pop()).collect::<Vec<_>>(),
+                kept.into_iter().map(packet).collect::<Vec<_>>()
+            );
+            assert_eq!(fifo.bytes(), 0);
         }
     }
 }
