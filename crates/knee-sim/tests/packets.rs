@@ -365,3 +365,58 @@ fn an_application_that_writes_short_segments_answers_marks_too() {
         }
     }
 }
+
+/// RTTs of each flow as Wireshark shows them (`tcp.analysis.ack_rtt`): from the first transmission of the last segment
+/// that an ACK newly acknowledges.
+fn traced_rtts(flows: usize, capture: &Capture) -> Vec<Vec<Time>> {
+    let mut first_sent = vec![Vec::new(); flows];
+    let mut rtts = vec![Vec::new(); flows];
+    let mut acked = vec![0; flows];
+    for (at, seen) in capture {
+        match seen {
+            Seen::Sent(packet) if !packet.has(Packet::SYN) => {
+                let first_sent = &mut first_sent[packet.flow as usize];
+                let Payload::Data { seq, .. } = packet.payload else { panic!("{packet:?}") };
+                let next = first_sent.len() as u64;
+                if seq.near(next) == next {
+                    first_sent.push(*at);
+                }
+            }
+            Seen::Received(ack, next, ..) if !ack.has(Packet::SYN) && *next > acked[ack.flow as usize] => {
+                let i = ack.flow as usize;
+                acked[i] = *next;
+                rtts[i].push(*at - first_sent[i][*next as usize - 1]);
+            }
+            _ => {}
+        }
+    }
+    rtts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn rtts_of_a_packet_trace_are_those_that_a_capture_shows(
+        mut spec in prop_oneof![any_dumbbell(), any_chain(), any_network()]
+    ) {
+        (spec["warmup"], spec["tcp"]["trace_rtt"]) = (json!(0), json!(true));
+        // All samples are in the figures.
+        let end = spec["duration"].clone();
+        spec["flows"].as_array_mut().unwrap().iter_mut().for_each(|flow| flow["stop"] = end.clone());
+        let (output, _, capture) = captured(&spec);
+        for (figures, rtts) in output.flows.iter().zip(traced_rtts(output.flows.len(), &capture)) {
+            let ms = rtts.iter().map(|rtt| rtt.as_millis_f64());
+            let range = (ms.clone().reduce(f64::min), ms.clone().reduce(f64::max));
+            prop_assert_eq!((figures.rtt_min_ms, figures.rtt_max_ms), range);
+            let (sum, shown) = (ms.sum::<f64>(), figures.rtt_mean_ms.unwrap_or(0.0) * rtts.len() as f64);
+            prop_assert!((shown - sum).abs() <= 1e-9 * sum, "{shown} ms in sum, not {sum}");
+        }
+        // In batches, where nobody looks on, too.
+        let (unseen, _) = Simulation::new(&serde_json::from_value(spec).unwrap()).unwrap().run().unwrap();
+        let rtts = |output: &Output| {
+            output.flows.iter().map(|flow| (flow.rtt_mean_ms, flow.rtt_p50_ms, flow.rtt_p99_ms)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(rtts(&unseen), rtts(&output));
+    }
+}
