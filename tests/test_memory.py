@@ -19,6 +19,7 @@ from knee.cli import main
 from knee.grounds import memory
 from knee.scenario import from_dict
 from knee.study import batch
+from knee.system import abilities
 from knee.system.abilities import _left
 
 Make = Callable[..., dict[str, Any]]
@@ -215,3 +216,18 @@ def test_a_link_that_changes_holds_what_it_holds_at_its_largest(
     changed = second if what == "both" else {what: second[what]}
     # As if it had been so from the start.
     assert held(first, {"at": "1 s", "link": "a"} | changed) == max(held(first), held(first | changed))
+
+
+def test_the_system_is_asked_for_its_memory_at_most_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(abilities, "_meminfo", lambda name: asked.append(name) or 1 << 30)
+    monkeypatch.setattr(abilities, "_left_in_group", lambda: None)
+    monkeypatch.setattr(abilities, "_left_of_limit", lambda: None)
+    abilities._available.cache_clear()
+    monkeypatch.setattr(abilities.time, "monotonic_ns", lambda: 5_000_000_000)
+    assert [abilities.available_memory() for _ in range(3)] == [1 << 30] * 3
+    assert asked == ["MemAvailable"]
+    monkeypatch.setattr(abilities.time, "monotonic_ns", lambda: 5_100_000_000)
+    abilities.available_memory()
+    assert len(asked) == 2
+    abilities._available.cache_clear()

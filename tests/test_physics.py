@@ -102,7 +102,7 @@ def test_a_time_series_beyond_its_bound_is_named(
 ) -> None:
     frame: pl.DataFrame = getattr(sound, series)
     bad = frame.with_columns(change.cast(frame.schema[figure]).alias(figure))
-    assert named in told(replace(sound, **{series: bad}))
+    assert named in told(replace(sound, tables=sound.tables | {series: bad}))
 
 
 def test_goodput_is_throughput_less_headers_at_most(sound: Result) -> None:

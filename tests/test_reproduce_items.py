@@ -37,7 +37,7 @@ COARSE = ("l4s", "pam2025")
 
 
 #: A result without figures.
-RESULT = Result({}, {}, "", pl.DataFrame(), pl.DataFrame(), pl.DataFrame())  # type: ignore[arg-type]
+RESULT = Result({}, {}, "")  # type: ignore[typeddict-item]
 
 
 def comparison(compare: str, value: float = 10, tolerance: Any = 0, **more: Any) -> Comparison:

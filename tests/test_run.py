@@ -14,6 +14,7 @@ from knee import _core
 from knee.cli import main
 from knee.figures import rows
 from knee.grounds import memory, programs
+from knee.grounds.ground import Request, time_now
 from knee.grounds.sim import Sim
 from knee.scenario import from_dict
 from knee.scenario import spec as spec_module
@@ -268,3 +269,15 @@ def test_the_terminal_says_when_finite_flows_are_done(
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     done = knee.Result.load(tmp_path / "out").summary["flows"][0]["completion_s"]
     assert [row[-1] for row in rows if row[:1] == ["flow"]][:3] == ["s", f"{done:.3f}", "-"]
+
+
+def test_a_run_makes_no_table_that_nobody_looks_at(scenario: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    for name in ("samples", "links", "events"):
+        monkeypatch.setattr(rows, name, lambda *_, name=name: (made.append(name), pl.DataFrame({"t_s": [1.0]}))[1])
+    # Below Sim.run, whose results the tests hold to the laws of physics.
+    compiled = Sim().compile(from_dict(scenario()))
+    result = Sim().measure(compiled.scenario, Request()).result(compiled, time_now())
+    assert made == []
+    assert result.links is result.links
+    assert made == ["links"]

@@ -197,6 +197,12 @@ def samples(rows: Rows, labels: Sequence[str], ccs: Sequence[str]) -> pl.DataFra
     return frame.with_columns(retransmitted_packets=resent)
 
 
+def series(rows: Rows, flows: int, names: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """Columns of the rows of the first ``flows`` flows, from which figures are computed; NaN is none."""
+    rows = rows[rows["flow"] < flows]
+    return {name: rows[name].astype(np.float64) for name in names} | {"flow": rows["flow"] + 1}
+
+
 def links(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
     """``links.parquet``: a row per link and interval; ``names`` per link, reverse directions last."""
     backlog, delays = ("backlog_packets", "backlog_bytes"), ("queue_delay_mean_ms", "queue_delay_max_ms")
@@ -313,7 +319,8 @@ def distributions(rows: Rows, names: Names) -> pl.DataFrame:
     )
 
 
-#: The tables of a run beside its time series: the type of the records of each, and the function that makes a frame.
+#: The tables of a run beside its time series, which may be empty: the type of the records of each, and the function
+#: that makes a frame.
 TABLES: dict[str, tuple[np.dtype[np.void], Callable[[Rows, Names], pl.DataFrame]]] = {
     "completions": (COMPLETION, completions),
     "delays": (DELAY, delays),
@@ -329,44 +336,31 @@ def _without_rows(name: str) -> pl.DataFrame:
 
 
 class Tables:
-    """The tables of a run beside its time series; each may be empty, and is made when somebody looks at it.
-
-    Attributes:
-        completions: a row per transfer, request, page, handshake, segment of video, or stall.
-        delays: a row per interval and flow of datagrams or probe.
-        distributions: how times are distributed, within the figures' window.
-    """
+    """The tables of a result by name; each is made when somebody looks at it."""
 
     def __init__(self, **made: pl.DataFrame | Callable[[], pl.DataFrame]) -> None:
         """Takes those that have rows, or what makes them, by name."""
         self._made = made
 
     @classmethod
-    def of(cls, scenario: Scenario, raw: Mapping[str, bytes], link_names: list[str]) -> Tables:
-        """Makes them of the core's rows."""
+    def of(
+        cls,
+        scenario: Scenario,
+        raw: Mapping[str, bytes],
+        link_names: list[str],
+        **series: pl.DataFrame | Callable[[], pl.DataFrame],
+    ) -> Tables:
+        """Makes those of :data:`TABLES` of the core's rows, beside time series."""
         names = Names(scenario.labels, [str(probe.label) for probe in scenario.probes], link_names)
         there = {name: made for name, made in TABLES.items() if raw[name]}
-        return cls(
-            **{name: partial(table, from_bytes(raw[name], dtype), names) for name, (dtype, table) in there.items()}
-        )
+        made = {name: partial(table, from_bytes(raw[name], dtype), names) for name, (dtype, table) in there.items()}
+        return cls(**series, **made)
 
-    def _table(self, name: str) -> pl.DataFrame:
+    def __getitem__(self, name: str) -> pl.DataFrame:
         found = self._made.get(name)
         if not isinstance(found, pl.DataFrame):
             found = self._made[name] = _without_rows(name).clone() if found is None else found()
         return found
 
-    @property
-    def completions(self) -> pl.DataFrame:
-        """Things that were completed."""
-        return self._table("completions")
-
-    @property
-    def delays(self) -> pl.DataFrame:
-        """Datagrams and probes over time."""
-        return self._table("delays")
-
-    @property
-    def distributions(self) -> pl.DataFrame:
-        """How times are distributed."""
-        return self._table("distributions")
+    def __or__(self, others: Mapping[str, pl.DataFrame]) -> Tables:
+        return Tables(**{**self._made, **others})

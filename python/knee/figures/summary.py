@@ -7,7 +7,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -100,10 +100,8 @@ _LONG_S, _RTTS = 1.0, 2.0
 _FULL_BITS = 1448 * 8
 #: At most this many flows are named.
 _MAX_NAMED = 5
-#: The columns of the time series that :func:`starved` reads.
-STARVED_COLUMNS = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets")
-#: Those that :func:`crawling` reads.
-CRAWLING_COLUMNS = ("flow", "pacing_rate_mbps")
+#: The columns of the time series that figures and remarks are computed from.
+SERIES = ("t_s", "flow", "throughput_mbps", "sending_rate_mbps", "in_flight_packets", "pacing_rate_mbps")
 #: A class that paces below this part of its share of the slowest link probably takes bit/s for a larger unit.
 _CRAWL = 1e-3
 
@@ -114,7 +112,7 @@ def starved(scenario: Scenario, summary: Summary, samples: Mapping[str, Array]) 
     Args:
         scenario: what ran.
         summary: the figures of the run.
-        samples: these columns of its time series, by name (:data:`STARVED_COLUMNS`).
+        samples: these columns of its time series, by name (:data:`SERIES`).
     """
     never: list[int] = []
     gaps: dict[int, tuple[float, float]] = {}
@@ -161,7 +159,7 @@ def crawling(scenario: Scenario, samples: Mapping[str, Array]) -> list[str]:
 
     Args:
         scenario: what ran.
-        samples: these columns of its time series, by name (:data:`CRAWLING_COLUMNS`), rates NaN where there is none.
+        samples: these columns of its time series, by name (:data:`SERIES`), rates NaN where there is none.
     """
     sentences: dict[str, None] = {}
     before = 0
@@ -212,25 +210,17 @@ def _named_flows(numbers: Sequence[int], summary: Summary) -> str:
 COLLISION = "collision"
 
 
-def collisions(events: pl.DataFrame) -> Iterator[tuple[str, int, float]]:
-    """The link, the flow and the one whose queue it shares, of each event :data:`COLLISION` at a link."""
-    # Without a query, which would take longer to begin than a short run takes.
-    happened = events["event"] == COLLISION
-    if happened.any():
-        mine = events.filter(happened & events["link"].is_not_null())
-        yield from mine.select("link", "flow", "value").iter_rows()
-
-
-def shared_queues(summary: Summary, shared: Iterable[tuple[str, int, float]]) -> list[str]:
+def shared_queues(summary: Summary, events: pl.DataFrame) -> list[str]:
     """A sentence for each link at which bulk flows share queues, each of which gives its flows one share together.
 
     Args:
         summary: the figures of a run.
-        shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
+        events: its events; :data:`COLLISION` has the one whose queue the flow shares as its value.
     """
+    shared = events.filter((events["event"] == COLLISION) & events["link"].is_not_null())
     back = {flow["flow"]: direction(flow) == "reverse" for flow in summary["flows"] if flow.get("traffic") is None}
     sharing: dict[str, set[int]] = {}
-    for link, flow, other in shared:
+    for link, flow, other in shared.select("link", "flow", "value").iter_rows():
         # ACKs share queues too, and hardly fill them; connections of one application are one flow of the scenario.
         if back.get(flow) == link.endswith(" (reverse)") and other != flow:
             sharing.setdefault(link, set()).add(flow)
@@ -242,19 +232,13 @@ def shared_queues(summary: Summary, shared: Iterable[tuple[str, int, float]]) ->
     ]
 
 
-def has_applications(scenario: Scenario) -> bool:
-    """Whether a run has figures of applications: it has traffic or probes, and not bulk flows alone."""
-    return bool(scenario.probes) or any(flow.traffic is not None for flow in scenario.flows)
-
-
 def measured(
     scenario: Scenario,
     ground: str,
     output: Output,
-    samples: Samples,
-    shared: Iterable[tuple[str, int, float]],
+    tables: Tables,
     wall_s: float,
-    tables: Tables | None = None,
+    series: Samples | None = None,
     remarks: Sequence[str] = (),
     **also: Any,
 ) -> Summary:
@@ -264,14 +248,13 @@ def measured(
         scenario: what ran.
         ground: where it ran.
         output: the figures of the ground, in the form of the core's.
-        samples: the time series, with the columns :data:`STARVED_COLUMNS`, and :data:`CRAWLING_COLUMNS` where classes
-            of users run.
-        shared: its events :data:`COLLISION` at links: the link, the flow, and the one whose queue it shares.
+        tables: those of its result.
         wall_s: how long it took.
-        tables: its other rows, where it has traffic or probes.
+        series: the columns :data:`SERIES` of its time series; by default those of the table ``samples``.
         remarks: the ground's own, which come last.
         also: what else it has to say.
     """
+    samples = tables["samples"] if series is None else series
     labels = iter(scenario.labels)
     figures = iter(output["flows"])
     flows: list[Figures] = []
@@ -309,17 +292,17 @@ def measured(
     }
     # Without the part run, which is computed of the others.
     summary = cast(Summary, known)
-    if tables is not None and has_applications(scenario):
+    if scenario.probes or any(flow.traffic is not None for flow in scenario.flows):
         add(summary, scenario, figures, tables)
     summary["run"] = run_figures(summary)
     summary.update(cast(Summary, also))
-    series = {name: np.asarray(samples[name]) for name in STARVED_COLUMNS}
+    series = {name: np.asarray(samples[name]) for name in SERIES}
     every = [
         *scenario_remarks.remarks(scenario),
         *scenario_remarks.unmarked(scenario, summary),
         *starved(scenario, summary, series),
-        *shared_queues(summary, shared),
-        *(crawling(scenario, {name: np.asarray(samples[name]) for name in CRAWLING_COLUMNS}) if scenario.own else ()),
+        *(shared_queues(summary, tables["events"]) if COLLISION in output.get("event_names", ()) else ()),
+        *crawling(scenario, series),
         *remarks,
     ]
     summary["remarks"] = every

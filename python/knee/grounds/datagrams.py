@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
 from knee.figures import rows
 from knee.figures.forms import Figures
@@ -122,7 +123,11 @@ class Datagrams:
 
 
 def tables(
-    scenario: Scenario, seen: Mapping[int, Seen], histograms: Sequence[Array], link_names: Sequence[str]
+    scenario: Scenario,
+    seen: Mapping[int, Seen],
+    histograms: Sequence[Array],
+    link_names: Sequence[str],
+    **series: pl.DataFrame,
 ) -> Tables:
     """The tables of a run.
 
@@ -131,6 +136,7 @@ def tables(
         seen: what the ends of applications' flows put on record.
         histograms: rows of :data:`knee.figures.rows.DISTRIBUTION` that the ground has beside those of datagrams.
         link_names: the names of the links, reverse directions last.
+        series: the tables of time series.
     """
     completions, delays, distributions = [], [], list(histograms)
     every = applications.flows(scenario)
@@ -147,7 +153,7 @@ def tables(
         "delays": _joined(delays, rows.DELAY).tobytes(),
         "distributions": _joined(distributions, rows.DISTRIBUTION).tobytes(),
     }
-    return Tables.of(scenario, raw, list(link_names))
+    return Tables.of(scenario, raw, list(link_names), **series)
 
 
 def _joined(parts: Sequence[Array], dtype: np.dtype[np.void]) -> Array:

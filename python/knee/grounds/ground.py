@@ -19,9 +19,8 @@ from knee.scenario import paths
 from knee.system.missing import Missing
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from knee.figures.forms import Summary
+    from knee.figures.metrics import Samples
     from knee.figures.rows import Tables
     from knee.results.result import Result
     from knee.scenario import Scenario
@@ -82,7 +81,8 @@ class Measured:
         scenario: what ran; a program that ends may have ended it early.
         output: the figures, in the form of the simulator's.
         wall_s: how long it took, s.
-        samples, links, events, tables: as a result has them.
+        tables: as a result has them.
+        series: the columns of time series that figures are computed from; by default those of ``samples``.
         about: what the manifest says beside what all do.
         also: what the summary says beside its figures, such as ``remarks``.
     """
@@ -90,28 +90,17 @@ class Measured:
     scenario: Scenario
     output: Output
     wall_s: float
-    samples: pl.DataFrame
-    links: pl.DataFrame
-    events: pl.DataFrame
     tables: Tables
+    series: Samples | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     also: Mapping[str, Any] = field(default_factory=dict)
 
     def summary(self, ground: str) -> Summary:
         """``summary.json`` of a ground."""
         # Slow to import, and a rejected scenario needs none of it.
-        from knee.figures.summary import collisions, measured
+        from knee.figures.summary import measured
 
-        return measured(
-            self.scenario,
-            ground,
-            self.output,
-            self.samples,
-            collisions(self.events),
-            self.wall_s,
-            self.tables,
-            **self.also,
-        )
+        return measured(self.scenario, ground, self.output, self.tables, self.wall_s, self.series, **self.also)
 
     def result(self, of: Compiled, started: str, command: str | None = None) -> Result:
         """The result of a run that began at ``started`` (ISO 8601)."""
@@ -127,10 +116,7 @@ class Measured:
             scenario_toml=dumps(paths.renamed_files(scenario.written, files.names)),
             own=scenario.own,
             inputs=files.places,
-            samples=self.samples,
-            links=self.links,
             tables=self.tables,
-            events=self.events,
         )
 
 

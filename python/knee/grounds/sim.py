@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,22 +73,27 @@ def measured(scenario: Scenario, raw: Raw, own: Sequence[dict[str, Any]] = (), s
     """
     # Slow to import, and a rejected scenario needs none of it.
     from knee.figures import rows
-    from knee.figures.rows import Tables
+    from knee.figures.summary import SERIES
 
-    samples = rows.samples(rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool), scenario.labels, raw.ccs)
+    samples = rows.from_bytes(raw.tables["samples"], rows.SAMPLE, spool)
     if spool is not None:
         spool.unlink(missing_ok=True)
     policies = [each for each in own if policy_of(each["name"]) is not None]
     kinds = {"python_classes": [each for each in own if each not in policies], "policies": policies}
-    events = rows.from_bytes(raw.tables["events"], rows.EVENT)
+    links, events = rows.from_bytes(raw.tables["links"], rows.LINK), rows.from_bytes(raw.tables["events"], rows.EVENT)
     return Measured(
         scenario,
         raw.output,
         raw.wall_s,
-        samples=samples,
-        links=rows.links(rows.from_bytes(raw.tables["links"], rows.LINK), raw.link_names),
-        events=rows.events(events, raw.link_names, raw.output["event_names"], len(raw.ccs)),
-        tables=Tables.of(scenario, raw.tables, raw.link_names),
+        rows.Tables.of(
+            scenario,
+            raw.tables,
+            raw.link_names,
+            samples=partial(rows.samples, samples, scenario.labels, raw.ccs),
+            links=partial(rows.links, links, raw.link_names),
+            events=partial(rows.events, events, raw.link_names, raw.output["event_names"], len(raw.ccs)),
+        ),
+        rows.series(samples, len(raw.ccs), SERIES),
         about={key: raw.output[key] for key in ("event_by_event", "threads")}
         | {kind: each for kind, each in kinds.items() if each},
         also={"remarks": remarks(scenario, raw)},
@@ -114,14 +120,6 @@ class Raw:
     def link_names(self) -> list[str]:
         """The names of the links, reverse directions last."""
         return [link["link"] for link in self.output["links"]]
-
-    def shared(self) -> Iterator[tuple[str, int, float]]:
-        """The link, the flow and the one whose queue it shares, of each collision."""
-        from knee.figures.summary import COLLISION
-
-        for row in self.happened(COLLISION):
-            if row["link"] >= 0:
-                yield self.link_names[row["link"]], int(row["flow"]) + 1, float(row["value"])
 
     def happened(self, event: str) -> np.ndarray[Any, Any]:
         """The rows of the events of this name."""

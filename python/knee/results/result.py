@@ -49,10 +49,7 @@ class Result:
         summary: figures per flow and link and fairness, as in ``summary.json``.
         manifest: with what, where and when it was made, as in ``manifest.json``.
         scenario_toml: the resolved scenario, every default written out.
-        samples: a row per flow and interval; rates in Mbit/s, times in ms, flows counted from 1.
-        links: a row per link and interval.
-        events: state changes of algorithms, timeouts, drops.
-        tables: the other tables: completions, delays of datagrams, distributions.
+        tables: its tables by name, each of which is an attribute too.
         own: the classes that are congestion controls of flows; of a result that was loaded, their names alone.
         inputs: the paths of the files that the scenario names and that travel with the result, by their names in it.
         code: the files that they come from, by name; kept beside scenario.toml.
@@ -61,9 +58,6 @@ class Result:
     summary: Summary
     manifest: Manifest
     scenario_toml: str
-    samples: pl.DataFrame
-    links: pl.DataFrame
-    events: pl.DataFrame
     tables: Tables = field(default_factory=Tables)
     own: Sequence[Named] = ()
     inputs: Mapping[str, Path] = field(default_factory=dict)
@@ -92,19 +86,34 @@ class Result:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @property
+    def samples(self) -> pl.DataFrame:
+        """A row per flow and interval; rates in Mbit/s, times in ms, flows counted from 1."""
+        return self.tables["samples"]
+
+    @property
+    def links(self) -> pl.DataFrame:
+        """A row per link and interval."""
+        return self.tables["links"]
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """State changes of algorithms, timeouts, drops."""
+        return self.tables["events"]
+
+    @property
     def completions(self) -> pl.DataFrame:
         """A row for each transfer, request, page, handshake, segment of video and stall; empty where there is none."""
-        return self.tables.completions
+        return self.tables["completions"]
 
     @property
     def delays(self) -> pl.DataFrame:
         """A row per interval and flow of datagrams, or probe; empty where there is none."""
-        return self.tables.delays
+        return self.tables["delays"]
 
     @property
     def distributions(self) -> pl.DataFrame:
         """The distributions of RTTs, one-way delays and queueing delays, as counts and as a CDF."""
-        return self.tables.distributions
+        return self.tables["distributions"]
 
     def plot(self, what: str = "overview", *, beside: Result | Sequence[Result] = ()) -> Figure:
         """A figure that shows itself in a notebook; ``.save(path)`` writes it as PDF, SVG, PNG or HTML.
@@ -163,10 +172,8 @@ class Result:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(source, encoding="utf-8")
             named.copy(self, folder)
-            for name in FRAMES:
-                files.write_frame(folder / f"{name}.parquet", getattr(self, name))
-            for name in EXTRA:
-                if len(frame := getattr(self.tables, name)):
+            for name in (*FRAMES, *EXTRA):
+                if len(frame := self.tables[name]) or name in FRAMES:
                     files.write_frame(folder / f"{name}.parquet", frame)
             try:
                 if report:
@@ -206,13 +213,12 @@ class Result:
         for name, what in problems(folder, needed).items():
             raise schema.damaged(folder / name, f"it {what}")
         summary, toml = schema.read_json(folder / "summary.json", schema.Summary), _text(folder / "scenario.toml")
-        most = {name: schema.most_rows(name, summary, toml) for name in FRAMES}
+        most = {name: schema.most_rows(name, summary, toml) if name in FRAMES else None for name in (*FRAMES, *extra)}
         return cls(
             summary=cast(Summary, summary),
             manifest=cast(Manifest, without_digests(schema.read_json(folder / MANIFEST, schema.Manifest))),
             scenario_toml=toml,
-            **{name: schema.read_table(folder / f"{name}.parquet", most[name]) for name in FRAMES},
-            tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet") for name in extra}),
+            tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet", rows) for name, rows in most.items()}),
             inputs=inputs,
             own=absent(each["name"] for each in _classes_in(manifest)),
             code={name: _text(folder / name) for name in _code_files(manifest)},

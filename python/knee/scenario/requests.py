@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import Annotated, Any, TypedDict
 
 from knee.scenario import Changes
 from knee.scenario.units import near
@@ -62,7 +62,7 @@ def check_names(function: str, asked: Mapping[str, Any], options: type, instead:
     Raises:
         TypeError: names the first, and the one that it resembles.
     """
-    known = sorted(get_type_hints(options))
+    known = sorted(options.__annotations__)
     for name in asked:
         if name not in known:
             accepted = instead.get(name) or near(name, known)

@@ -47,10 +47,10 @@ def add(summary: Summary, scenario: Scenario, probes: Iterable[Figures], tables:
             }
             for number, (probe, figures) in enumerate(zip(scenario.probes, probes, strict=True), start=1)
         ]
-    under_load = latency.under_load(scenario, {"probes": [], **summary}, tables.delays)
+    under_load = latency.under_load(scenario, {"probes": [], **summary}, tables["delays"])
     if under_load:
         summary["latency_under_load"] = under_load
-    rpm = responsiveness.of(scenario, tables.completions, tables.distributions)
+    rpm = responsiveness.of(scenario, tables["completions"], tables["distributions"])
     if rpm is not None:
         summary["responsiveness"] = rpm
 
@@ -64,7 +64,7 @@ def _flows(summary: Summary, scenario: Scenario, tables: Tables) -> None:
                 continue
             figures = summary["flows"][number - 1]
             figures["traffic"] = flow.traffic.kind
-            mine = tables.completions.filter(pl.col("flow") == number)
+            mine = tables["completions"].filter(pl.col("flow") == number)
             figures |= cast(OfFlow, completions.of_flow(scenario, group, mine, begins[number - 1]))
             datagrams = figures.get("datagrams")
             if datagrams is None or not sends_datagrams(flow.traffic):
@@ -73,5 +73,5 @@ def _flows(summary: Summary, scenario: Scenario, tables: Tables) -> None:
             datagrams["loss"] = datagrams["lost"] / reached if reached else None
             if isinstance(flow.traffic, Udp) and flow.traffic.preset in CODECS:
                 owd = (pl.col("flow") == number) & (pl.col("quantity") == "one_way_delay")
-                delays = Histogram.of(tables.distributions.filter(owd))
+                delays = Histogram.of(tables["distributions"].filter(owd))
                 datagrams |= calls.quality(delays, reached)

@@ -84,8 +84,9 @@ class Seen:
                 self.output["flows"][number]["timeouts"] = None
 
     def tables(self) -> Tables:
-        """Completions, delays and distributions."""
-        return tables(self.scenario, self._applications, [], self._link_names())
+        """Those of a result."""
+        series = {"samples": self.samples(), "links": self.links(), "events": self.events()}
+        return tables(self.scenario, self._applications, [], self._link_names(), **series)
 
     def samples(self) -> pl.DataFrame:
         """``samples.parquet``."""

@@ -88,10 +88,7 @@ class Host(Ground):
             seen.scenario,
             seen.output,
             seen.wall_s,
-            samples=seen.samples(),
-            links=seen.links(),
-            events=seen.events(),
-            tables=seen.tables(),
+            seen.tables(),
             about={"kernel": platform.release(), "switch": seen.switch} | ({"quic": seen.quic} if seen.quic else {}),
             also={"remarks": remarks},
         )

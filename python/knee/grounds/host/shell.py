@@ -175,11 +175,11 @@ def without_times(measured: Measured) -> Measured:
         if key in output:
             rows = ({name: None if _TIME.match(name) else one for name, one in row.items()} for row in output[key])
             output[key] = list(rows)
-    samples, links = (
-        rows.with_columns(pl.lit(None, rows.schema[name]).alias(name) for name in rows.columns if _TIME.match(name))
-        for rows in (measured.samples, measured.links)
-    )
-    tables = Tables(completions=measured.tables.completions)
+    tables = Tables(**{name: measured.tables[name] for name in ("events", "completions")}) | {
+        name: rows.with_columns(pl.lit(None, rows.schema[one]).alias(one) for one in rows.columns if _TIME.match(one))
+        for name in ("samples", "links")
+        for rows in [measured.tables[name]]
+    }
     root = "" if abilities.is_root() else ", or run it as root, which has real-time priority"
     said = (
         f"This machine does not carry the scenario in real time: {_late_words(measured.about['switch'])}, and at most "
@@ -187,7 +187,7 @@ def without_times(measured: Measured) -> Measured:
         f"programs{root}."
     )
     also = {**measured.also, "remarks": [said, *measured.also.get("remarks", ())]}
-    return dataclasses.replace(measured, output=output, samples=samples, links=links, tables=tables, also=also)
+    return dataclasses.replace(measured, output=output, tables=tables, series=None, also=also)
 
 
 def run(

@@ -449,14 +449,19 @@ def events(scenario: Scenario, topology: Topology, rows: Rows) -> pl.DataFrame:
     return formats.events(out, topology.link_names, list(names))
 
 
-def tables(scenario: Scenario, topology: Topology, rows: Rows, seen: Mapping[int, Seen]) -> Tables:
-    """Completions, delays and distributions, with the probe's histograms of RTTs and queueing delays."""
+def tables(scenario: Scenario, topology: Topology, rows: Rows, rtts: _Rtts, seen: Mapping[int, Seen]) -> Tables:
+    """Those of a result; distributions are of the probe's histograms of RTTs and queueing delays."""
     histograms = []
     for index, (first, counts) in rows.histograms.items():
         is_link = bool(index & probe.IS_LINK)
         kind, bits, unit = (QUEUE_DELAY, probe.DELAY_BITS, 1e6) if is_link else (RTT, probe.RTT_BITS, 1e3)
         histograms.append(_histogram(index & ~probe.IS_LINK, kind, first, counts, bits, unit))
-    return datagrams.tables(scenario, seen, histograms, topology.link_names)
+    series = {
+        "samples": samples(scenario, topology, rows, rtts, seen),
+        "links": links(scenario, topology, rows),
+        "events": events(scenario, topology, rows),
+    }
+    return datagrams.tables(scenario, seen, histograms, topology.link_names, **series)
 
 
 def _histogram(number: int, kind: int, first: int, counts: Array, bits: int, unit: float) -> Array:

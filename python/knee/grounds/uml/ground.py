@@ -130,10 +130,7 @@ class Uml(Ground):
             scenario,
             figures.output(scenario, topology, rows, rtts, seen),
             wall_s,
-            samples=figures.samples(scenario, topology, rows, rtts, seen),
-            links=figures.links(scenario, topology, rows),
-            events=figures.events(scenario, topology, rows),
-            tables=figures.tables(scenario, topology, rows, seen),
+            figures.tables(scenario, topology, rows, rtts, seen),
             about=ran,
             also=about_programs,
         )

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 from knee import _core, own
 from knee.errors import InputError, KneeError, RunError, in_a_line
 from knee.figures.forms import Figures, Summary
-from knee.figures.rows import SAMPLE, Tables, from_bytes
-from knee.figures.summary import CRAWLING_COLUMNS, STARVED_COLUMNS, has_applications, measured
 from knee.grounds import sim
 from knee.results.manifest import fingerprint
 from knee.scenario import Plain, from_dict
@@ -200,14 +198,7 @@ def _one(task: Task, assigned: Assignment, look: Look | None) -> tuple[Summary, 
         result = runner.run(scenario, ground, folder, report=False, progress=progress, command=task.command)
         return result.summary, []
     raw = sim.simulate(scenario, progress)
-    rows = from_bytes(raw.tables["samples"], SAMPLE)
-    rows = rows[rows["flow"] < len(raw.ccs)]
-    samples = {name: rows[name] for name in (*STARVED_COLUMNS, *CRAWLING_COLUMNS)} | {"flow": rows["flow"] + 1}
-    # They are frames, which would take several times as long as all else of a short run.
-    tables = Tables.of(scenario, raw.tables, raw.link_names) if has_applications(scenario) else None
-    summary = measured(
-        scenario, ground, raw.output, samples, raw.shared(), raw.wall_s, tables, remarks=sim.remarks(scenario, raw)
-    )
+    summary = sim.measured(scenario, raw).summary(ground)
     if not task.series:
         return summary, []
     names = raw.output["event_names"]

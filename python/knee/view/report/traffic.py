@@ -34,10 +34,10 @@ QUANTITIES = {
 
 def keys(view: View) -> list[str]:
     """The figures of traffic and probes that this run's report begins with."""
-    if not len(view.tables.completions) and not len(view.tables.delays):
+    if not len(view.tables["completions"]) and not len(view.tables["delays"]):
         return []
-    quantities = set(view.tables.distributions["quantity"])
-    found = ["latency"] if len(view.tables.delays) else []
+    quantities = set(view.tables["distributions"]["quantity"])
+    found = ["latency"] if len(view.tables["delays"]) else []
     found += [key for key, (quantity, _) in QUANTITIES.items() if quantity in quantities]
     return found + (["times_cdf"] if len(_timed(view)) else [])
 
@@ -54,7 +54,7 @@ def _styles(view: View, labels: Sequence[str]) -> list[tuple[str, Dash]]:
 
 def latency(view: View) -> Chart:
     """The delay of probes and datagrams, over time: round trips of probes, one way of datagrams."""
-    rows = view.tables.delays.sort("t_s")
+    rows = view.tables["delays"].sort("t_s")
     lines = []
     parts = rows.partition_by("label", as_dict=True, maintain_order=True)
     styles = _styles(view, [visible(str(key[0])) for key in parts])
@@ -72,7 +72,7 @@ def latency(view: View) -> Chart:
 def distribution(view: View, key: str) -> Chart:
     """How one of `QUANTITIES` is distributed."""
     quantity, title = QUANTITIES[key]
-    rows = view.tables.distributions.filter(pl.col("quantity") == quantity)
+    rows = view.tables["distributions"].filter(pl.col("quantity") == quantity)
     each = rows.filter(pl.col("label") != EVERYBODY)
     # Very many flows of applications have none of their own.
     alone = quantity == "rtt" and each.filter(pl.col("probe").is_null()).is_empty()
@@ -91,7 +91,7 @@ def distribution(view: View, key: str) -> Chart:
 
 def _timed(view: View) -> pl.DataFrame:
     """Completions that have a time of their own: no handshakes, since those are short, and no video."""
-    return view.tables.completions.filter(pl.col("what").is_in(["transfer", "page", "request"]))
+    return view.tables["completions"].filter(pl.col("what").is_in(["transfer", "page", "request"]))
 
 
 def times_cdf(view: View) -> Chart:

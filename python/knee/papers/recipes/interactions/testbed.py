@@ -55,7 +55,7 @@ THROUGHPUT_PART, GOODPUT_PART = throughput_part(LOSSLESS), goodput_part(LOSSLESS
 def acks(result: Result, flow: int) -> int:
     """ACKs of a flow of a run: each that acknowledges something new gives one RTT."""
     of = (pl.col("quantity") == "rtt") & (pl.col("flow") == flow)
-    return int(result.tables.distributions.filter(of)["count"].sum())
+    return int(result.distributions.filter(of)["count"].sum())
 
 
 def ratio_with_acks(result: Result, flow: int) -> float:
