@@ -162,9 +162,9 @@ def _check_negatives(name: str, experiment: Experiment, results: Results) -> Non
     Experiments that share runs share the changed ones, too.
     """
     for key, negative in experiment.negatives.items():
-        changed = negative.runs(experiment)
+        changed = experiment.changed(negative)
         jobs = [batch.Job(f"{run}~{key}", scenario) for run, scenario in changed.items()]
-        quantities = experiment.measure(negative.results(results, dict(zip(changed, _run(jobs), strict=True))))
+        quantities = experiment.measure(results.changed(negative, dict(zip(changed, _run(jobs), strict=True))))
         # Items that the short form does not judge are to fail as well.
         for judged in verdicts(paper(name), experiment, quantities):
             if judged.item.negative == key and judged.item.expected is ItemVerdict.REPRODUCED:

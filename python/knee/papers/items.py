@@ -10,6 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Annotated, Literal
 
@@ -122,7 +123,7 @@ class Item(Comparison):
         unknown: for an item that differs without a cause that a run shows: what was found out about it.
         undecided: whether it holds in some draws only; then ``unknown`` is what is known of it.
         contradiction: the law that the printed number breaks together with others of its table, with the arithmetic.
-        negative: the experiment's change of its runs (:class:`~knee.papers.paper.Negative`) with which it fails.
+        negative: the experiment's change of its runs (:class:`Negative`) with which it fails.
         no_negative: why no other algorithm or queue could tell the item apart, where there is no ``negative``.
         quick: whether the short form (``--quick``) judges it too; where not, ``reason`` says why.
     """
@@ -202,6 +203,27 @@ class PaperText(BaseModel):
     about: str
 
 
+@dataclass(frozen=True)
+class Negative:
+    """A change of an experiment's runs with which its items must fail: another algorithm, another queue, no mechanism.
+
+    The experiment's quantities are computed again, by the same ``measure``, from the changed runs.
+
+    Attributes:
+        says: what is changed.
+        changes: additional overrides of the runs, each made once, in the short form.
+        only: the names of the runs that are changed; all if empty.
+        swap: results that stand in for those of other runs, by the names of both; they need no runs of their own.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    says: str
+    changes: Sequence[str] = ()
+    only: Sequence[str] = ()
+    swap: Mapping[str, str] = field(default_factory=dict)
+
+
 class ExperimentText(BaseModel):
     """The text of an experiment.
 
@@ -209,6 +231,7 @@ class ExperimentText(BaseModel):
         title: its heading, with the figure's number.
         about: what is run and what to look at, in one or two paragraphs.
         conclusion: the answer to a question that the paper leaves open, with quantities as :func:`filled` takes them.
+        negatives: changes of its runs with which its items must fail, by the names that items use.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -216,6 +239,7 @@ class ExperimentText(BaseModel):
     title: str
     about: str
     conclusion: str = ""
+    negatives: dict[str, Negative] = Field(default_factory=dict)
 
 
 class Items(BaseModel):

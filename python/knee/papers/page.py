@@ -8,9 +8,9 @@ from pathlib import Path
 
 from knee import _core
 from knee.papers import words
-from knee.papers.items import Item, ItemVerdict
+from knee.papers.items import Item, ItemVerdict, Negative
 from knee.papers.outcome import Done, JudgedItem, PaperRows, Row, Totals, by_column
-from knee.papers.paper import Experiment, Negative, Paper, Results, Table
+from knee.papers.paper import Experiment, Paper, Results, Table
 from knee.system.files import write
 from knee.view import pages
 from knee.view.matrix import page as matrix_page

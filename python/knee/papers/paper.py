@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from knee.papers.items import Items, Quantities, filled
+from knee.papers.items import Items, Negative, Quantities, filled
 from knee.results.result import Result
 from knee.scenario import Scenario, from_dict, load
 from knee.view.chart import Chart
@@ -94,6 +94,11 @@ class Results:
                 made[run.name] = self.runs[run.name][k * each : (k + 1) * each]
         return Results(made, short=self.short)
 
+    def changed(self, negative: Negative, made: Mapping[str, Path | Result]) -> Results:
+        """The results to measure with a negative: its runs as they were made, swapped ones, all others as they are."""
+        runs = {name: self.runs[negative.swap.get(name, name)] for name in self.runs}
+        return Results(runs | {name: [place] for name, place in made.items()}, short=True)
+
     def mean(self, name: str, figure: Callable[[Result], float]) -> float:
         """The mean of a figure over the seeds of a run."""
         values = [figure(result) for result in self.each(name)]
@@ -123,42 +128,6 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Negative:
-    """A change of an experiment's runs with which its items must fail: another algorithm, another queue, no mechanism.
-
-    The experiment's quantities are computed again, by the same ``measure``, from the changed runs.
-
-    Attributes:
-        says: what is changed.
-        changes: additional overrides of the runs, each made once, in the short form.
-        only: the names of the runs that are changed; all if empty.
-        swap: results that stand in for those of other runs, by the names of both; they need no runs of their own.
-    """
-
-    says: str
-    changes: Sequence[str] = ()
-    only: Sequence[str] = ()
-    swap: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def swapped(cls, says: str, *pairs: tuple[str, str]) -> Negative:
-        """The runs of each pair in each other's place."""
-        return cls(says, swap={run: other for a, b in pairs for run, other in ((a, b), (b, a))})
-
-    def runs(self, experiment: Experiment) -> dict[str, Scenario]:
-        """The changed runs, by the names of those whose place they take."""
-        if not self.changes:
-            return {}
-        chosen = [run for run in experiment.runs if not self.only or run.name in self.only]
-        return {run.name: replace(run, quick=[*run.quick, *self.changes]).resolve(short=True)[0] for run in chosen}
-
-    def results(self, results: Results, changed: Mapping[str, Path | Result]) -> Results:
-        """The results to measure: changed runs, swapped ones, and all others as they are."""
-        runs = {name: results.runs[self.swap.get(name, name)] for name in results.runs}
-        return Results(runs | {name: [place] for name, place in changed.items()}, short=True)
-
-
-@dataclass(frozen=True)
 class Experiment:
     """A figure, table or claim of a paper, or a question that it leaves open.
 
@@ -171,7 +140,8 @@ class Experiment:
         extra: additional self-contained HTML, such as a heat map with a filter.
         conclusion: the answer to a question that the paper leaves open, made from the quantities, so that its numbers
             are the run's. Most are in ``items/<paper>.toml``; here are those that compute something.
-        negatives: changes of its runs with which its items must fail, by the names that items use.
+        negatives: changes of its runs with which its items must fail, by the names that items use. Most are in
+            ``items/<paper>.toml``; here are those that compute something.
         title, about: its text, as the page has it.
     """
 
@@ -185,6 +155,13 @@ class Experiment:
     negatives: Mapping[str, Negative] = field(default_factory=dict)
     title: str = ""
     about: str = ""
+
+    def changed(self, negative: Negative) -> dict[str, Scenario]:
+        """The runs that a negative changes, by the names of those whose place they take."""
+        if not negative.changes:
+            return {}
+        chosen = [run for run in self.runs if not negative.only or run.name in negative.only]
+        return {run.name: replace(run, quick=[*run.quick, *negative.changes]).resolve(short=True)[0] for run in chosen}
 
     def draws(self, results: Results) -> list[Quantities]:
         """The quantities of each draw."""
@@ -213,7 +190,9 @@ class Paper:
         for experiment in self.experiments:
             text = items.experiment[experiment.key]
             says = partial(filled, text.conclusion) if text.conclusion else experiment.conclusion
-            experiments.append(replace(experiment, title=text.title, about=text.about, conclusion=says))
+            negatives = {**text.negatives, **experiment.negatives}
+            worded = replace(experiment, title=text.title, about=text.about, conclusion=says, negatives=negatives)
+            experiments.append(worded)
         return replace(self, experiments=experiments, **items.paper.model_dump())
 
     def runs(self) -> dict[str, Run]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, one_link, run
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
 
 _LOSSES = ((1e-3, "100 s"), (1e-4, "200 s"), (3e-5, "300 s"))
 _SEEDS = 3
-_OTHER = "Compound and HighSpeed TCP in each other's place"
 
 
 def _window(results: Results, cc: str, loss: float) -> float:
@@ -57,7 +56,6 @@ RESPONSE = Experiment(
         for loss, duration in _LOSSES
     ],
     measure=_measure_response,
-    negatives={"reno": Negative("Reno", ["flows.0.cc=reno"], only=[f"compound-{loss:g}" for loss, _ in _LOSSES])},
     drawings=[Drawing("Mean window over loss probability.", _draw_response)],
 )
 
@@ -120,7 +118,6 @@ RTTS = Experiment(
         for cc in ("compound", "highspeed")
     ],
     measure=_measure_rtts,
-    negatives={"swapped": Negative.swapped(_OTHER, ("rtts-compound", "rtts-highspeed"))},
     drawings=[drawing.of_run("rtts-compound", "Two Compound flows.", "cwnd_packets")],
 )
 

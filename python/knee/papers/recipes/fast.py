@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.papers import drawing
-from knee.papers.paper import Experiment, Negative, Paper, Results, Run
+from knee.papers.paper import Experiment, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, queue_mean, run, shares
 
 #: From here on nothing moves any more, s.
@@ -36,11 +36,6 @@ BACKLOG = Experiment(
         _run("rtts", [{"cc": "fast", "rtt": f"{rtt} ms", "cc_params": {"alpha": 50}} for rtt in _RTTS_MS]),
     ],
     measure=_measure_backlog,
-    negatives={
-        "vegas": Negative("Vegas", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
-        "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"]),
-        "little": Negative("an alpha of 1", ["flows.*.cc_params.alpha=1"]),
-    },
     drawings=[drawing.of_run("rtts", "Throughput and window.")],
 )
 
@@ -53,7 +48,6 @@ WEIGHTS = Experiment(
     key="weights",
     runs=[_run("weights", [{"cc": "fast", "rtt": "50 ms", "cc_params": {"alpha": alpha}} for alpha in _ALPHAS])],
     measure=_measure_weights,
-    negatives={"vegas": Negative("Vegas, which has no weights", ["flows.*.cc_params={}", "flows.*.cc=vegas"])},
     drawings=[drawing.of_run("weights", "Throughput and window.")],
 )
 
@@ -86,10 +80,6 @@ LINKS = Experiment(
         )
     ],
     measure=_measure_links,
-    negatives={
-        "vegas": Negative("Vegas", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
-        "little": Negative("an alpha of 1", ["flows.*.cc_params.alpha=1"]),
-    },
     drawings=[drawing.of_run("two-links", "Throughput and window.")],
 )
 

@@ -11,8 +11,8 @@ import polars as pl
 
 from knee.figures.metrics import jain
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, published
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
+from knee.papers.items import Negative, Quantities, Value, published
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis, ecdf
@@ -187,7 +187,6 @@ FAIRNESS = Experiment(
     ],
     measure=_measure_fairness,
     tables=_table_fairness,
-    negatives={"reno": Negative("Reno", ["flows.*.cc=reno"])},
 )
 
 PAPER = Paper(

@@ -14,7 +14,7 @@ import polars as pl
 
 from knee.papers import drawing
 from knee.papers.items import Value
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run
 from knee.papers.recipes.common import goodputs, number, one_link
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, XAxis
@@ -118,10 +118,6 @@ BUFFERS = Experiment(
     key="buffers",
     runs=_blocks(_BUFFERS_KIB, ["200 ms"]),
     measure=_measure_buffers,
-    negatives={
-        "one-buffer": Negative("one buffer of 64 KiB in all runs", ["link.limit=64 KiB"]),
-        "fine": Negative("a least timeout of 200 us", ["tcp.rto_min=200 us"]),
-    },
     drawings=[Drawing("Goodput over the number of servers, by buffer.", _draw_buffers)],
 )
 
@@ -142,7 +138,6 @@ TIMEOUTS = Experiment(
     key="timeouts",
     runs=_blocks([_TIMED_KIB], _TIMEOUTS),
     measure=_measure_timeouts,
-    negatives={"coarse": Negative("a least timeout of 200 ms in all runs", ["tcp.rto_min=200 ms"])},
     drawings=[Drawing("Goodput over the number of servers, by the least timeout.", _draw_timeouts)],
 )
 
@@ -161,7 +156,6 @@ _STATIC, _DYNAMIC = "100 kB", "700 kB"
 _WINDOWS = {"receive_window": "65535 B", "initial_window": 2}
 _VARIANTS = {"tcp-300ms": ("reno", 300), "tcp-10ms": ("reno", 10), "dctcp-300ms": ("dctcp", 300)}
 _CALLED = {"tcp": "TCP", "dctcp": "DCTCP", "300ms": "300 ms", "10ms": "10 ms", "dynamic": "10 ms"}
-_TO_RENO = ["flows.0.cc=reno", "link.queue=pfifo", "link.queue_params={}"]
 
 
 def _query(name: str, cc: str, servers: int, rto_min_ms: int, limit: str) -> Run:
@@ -242,10 +236,6 @@ FIG18 = Experiment(
         for servers in _DEGREES
     ],
     measure=_measure_static,
-    negatives={
-        "reno": Negative("NewReno without marks in place of DCTCP", _TO_RENO),
-        "deep": Negative("a buffer of 4 MB", ["link.limit=4 MB"]),
-    },
     drawings=[
         Drawing("Mean query completion time.", lambda results: _draw_means(results, _VARIANTS)),
         Drawing("Share of queries that took at least 300 ms.", _draw_waited),
@@ -270,11 +260,6 @@ FIG19 = Experiment(
         for servers in _DEGREES
     ],
     measure=_measure_dynamic,
-    negatives={
-        "reno": Negative("NewReno without marks in place of DCTCP", _TO_RENO),
-        "deep": Negative("a buffer of 4 MB", ["link.limit=4 MB"]),
-        "static": Negative("the static buffer of 100 kB", ["link.limit=100 kB"]),
-    },
     drawings=[
         Drawing("Mean query completion time.", lambda results: _draw_means(results, ("tcp-dynamic", "dctcp-dynamic")))
     ],

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, published
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
+from knee.papers.items import Negative, Quantities, published
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link
 from knee.view.chart import Chart, Marks, XAxis
 from knee.view.palette import many_styles

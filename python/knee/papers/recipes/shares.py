@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.items import Quantities, Value, published
-from knee.papers.paper import Drawing, Experiment, Negative, Paper, Results, Run, Table
+from knee.papers.items import Negative, Quantities, Value, published
+from knee.papers.paper import Drawing, Experiment, Paper, Results, Run, Table
 from knee.papers.recipes.common import goodputs, one_link, shares
 from knee.results.result import Result
 from knee.view.chart import Band, Chart, Line, Panel, XAxis
@@ -197,7 +197,6 @@ EQUILIBRIUM = Experiment(
     runs=[_shared(40, buffer, bbr) for buffer in _MIXED for bbr in _BBR],
     measure=_measure_equilibrium,
     tables=_table_equilibrium,
-    negatives={"reno": Negative("Reno in place of BBR", ["flows.0.cc=reno"])},
 )
 
 # Ware's model: 1 to 8 BBR flows beside one or more others.
@@ -286,10 +285,6 @@ WARE = Experiment(
     measure=_measure_ware,
     tables=_table_ware,
     drawings=[Drawing("BBR's share beside one CUBIC flow; dashed: the model.", _draw_ware)],
-    negatives={
-        "bbr3": Negative("BBRv3", ["flows.0.cc=bbr3"]),
-        "cubic": Negative("CUBIC in place of Reno", swap={"ware-32-1-reno-8": "ware-32-1-cubic-8"}),
-    },
 )
 
 # Starvation.
@@ -367,10 +362,6 @@ STARVATION = Experiment(
     measure=_measure_starvation,
     tables=_table_starvation,
     drawings=[Drawing("How unequal two flows are by the jitter of one.", _draw_starvation)],
-    negatives={
-        "bbr3": Negative("BBRv3", ["flows.*.cc=bbr3"], only=["rtts-bbr"]),
-        "cubic": Negative("CUBIC", swap={f"jitter-vegas-{ms}": f"jitter-cubic-{ms}" for ms in _JITTERS_MS}),
-    },
 )
 
 PAPER = Paper(

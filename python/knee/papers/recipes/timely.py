@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knee.papers import drawing
-from knee.papers.paper import Experiment, Negative, Paper, Results
+from knee.papers.paper import Experiment, Paper, Results
 from knee.papers.recipes.common import mean, run
 
 _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
@@ -11,7 +11,6 @@ _LINK = {"rate": "10 Gbit/s", "limit": "10000 packets"}
 _FLOW = {"cc": "timely", "rtt": "20 us", "cc_params": {"segment": "16 kB"}}
 _ALONE = {"tcp": {"tso": False, "delayed_ack": "0 s", "window_growth": "100 GB"}, "interval": "1 ms"}
 _FLOWS = (2, 4, 8)
-_CUBIC = Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"])
 _LATE_MS = (0, 1, 3, 10, 30)
 #: The part of a run that counts, s.
 _FROM_S, _TO_S = 0.4, 0.5
@@ -32,7 +31,6 @@ RATE = Experiment(
         for n in _FLOWS
     ],
     measure=_measure_rate,
-    negatives={"cubic": _CUBIC},
     drawings=[drawing.of_run("flows-4", "Rates and RTTs of four flows.", "throughput_mbps", "rtt_mean_ms")],
 )
 

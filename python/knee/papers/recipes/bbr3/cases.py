@@ -10,8 +10,8 @@ import polars as pl
 
 from knee.papers import drawing
 from knee.papers.items import Value
-from knee.papers.paper import Experiment, Negative, Results
-from knee.papers.recipes.bbr3.common import BBR, MARGIN, PAYLOAD, run, states
+from knee.papers.paper import Experiment, Results
+from knee.papers.recipes.bbr3.common import MARGIN, PAYLOAD, run, states
 from knee.papers.recipes.common import number
 from knee.results.result import Result
 
@@ -62,11 +62,6 @@ PHASES = Experiment(
     key="phases",
     runs=[_run("phases", "12 s")],
     measure=_measure_phases,
-    negatives={
-        "bbr": BBR,
-        "slow": Negative("a pacing gain of 1 in drain", ["flows.0.cc_params.drain_pacing_gain=1.0"]),
-        "shallow": Negative("a buffer of 100 packets", ["link.limit=100 packets"]),
-    },
     drawings=[drawing.of_run("phases", "Throughput and window.")],
 )
 
@@ -101,7 +96,6 @@ LATE = Experiment(
         ),
     ],
     measure=_measure_late,
-    negatives={"same": Negative("the bandwidth stays", ["changes.0.rate=100 Mbit/s"])},
     drawings=[
         drawing.of_run("late-drain", "45 Mbit/s from the start of drain on."),
         drawing.of_run("late-down", "90 Mbit/s from the start of ProbeBW_DOWN on."),
@@ -139,10 +133,6 @@ AGGREGATION = Experiment(
     key="aggregation",
     runs=[_run("aggregated", "20 s", link={"reverse": _UPSTREAM})],
     measure=_measure_aggregation,
-    negatives={
-        "each": Negative("each ACK by itself", ["link.reverse={rate = '100 Mbit/s'}"]),
-        "vegas": Negative("Vegas", ["flows.0.cc=vegas"]),
-    },
     drawings=[drawing.of_run("aggregated", "Throughput and window.")],
 )
 
@@ -159,7 +149,6 @@ POLICER = Experiment(
     key="policer",
     runs=[_run("policed", "40 s", link={"burst": "100 kB", "limit": "1 packets"}, warmup="10 s")],
     measure=_measure_policer,
-    negatives={"bbr": BBR, "cubic": Negative("CUBIC", ["flows.0.cc=cubic"])},
     drawings=[drawing.of_run("policed", "Throughput and window.")],
 )
 
@@ -200,16 +189,6 @@ SPURIOUS = Experiment(
         _run("acks-on-time", "10 s"),
     ],
     measure=_measure_spurious,
-    negatives={
-        "ordered": Negative("no reordering", ["link.reorder=false", "link.jitter=0 us"], only=["reordered"]),
-        "lost": Negative(
-            "1 % of losses in place of reordering",
-            ["link.loss=0.01", "link.reorder=false", "link.jitter=0 us"],
-            only=["reordered"],
-        ),
-        "prompt": Negative("an RTT of 100 ms in place of 1.5 s", ["changes.0.rtt=100 ms"], only=["late-acks"]),
-        "reno": Negative("Reno", ["flows.0.cc=reno"], only=["late-acks"]),
-    },
     drawings=[
         drawing.of_run("reordered", "Packets out of order."),
         drawing.of_run("late-acks", "ACKs that are late."),
@@ -226,7 +205,6 @@ LONG = Experiment(
     key="long",
     runs=[_run("long", "18 s", {"rtt": "1 s"}, {"rate": "1 Gbit/s", "limit": "200000 packets"})],
     measure=_measure_long,
-    negatives={"never": Negative("ProbeRTT after a minute", ["flows.0.cc_params.probe_rtt_interval=60 s"])},
     drawings=[drawing.of_run("long", "Throughput and window.")],
 )
 
@@ -252,10 +230,6 @@ BOUNDED = Experiment(
     key="bounded",
     runs=[_run("bounded", "30 s", link={"limit": "100 packets"})],
     measure=_measure_bounded,
-    negatives={
-        "deep": Negative("a buffer of 1000 packets", ["link.limit=1000 packets"]),
-        "headroom": Negative("no headroom", ["flows.0.cc_params.headroom=0.0"]),
-    },
     drawings=[drawing.of_run("bounded", "Throughput and window.")],
 )
 
@@ -277,7 +251,6 @@ PAUSES = Experiment(
     key="pauses",
     runs=[_run("pauses", "40 s", {"traffic": _ANSWERS})],
     measure=_measure_pauses,
-    negatives={"busy": Negative("no pauses", ["flows.0.traffic.think=0 s"])},
     drawings=[drawing.of_run("pauses", "Throughput and packets in flight.", "throughput_mbps", "in_flight_packets")],
 )
 

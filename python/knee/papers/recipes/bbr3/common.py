@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from knee.papers.paper import Negative, Run
+from knee.papers.paper import Run
 from knee.papers.recipes import common
 from knee.papers.recipes.common import number
 from knee.results.result import Result
@@ -15,9 +15,6 @@ FLOW = {"cc": "bbr3", "rtt": "40 ms"}
 #: Of a packet on the wire (1514 bytes), and what pacing leaves (5.6.2): rates here are of payload.
 PAYLOAD, MARGIN = 1448 / 1514, 0.99
 STATES = ("startup", "drain", "probe_bw_down", "probe_bw_cruise", "probe_bw_refill", "probe_bw_up", "probe_rtt")
-
-BBR = Negative("BBR version 1", ["flows.0.cc=bbr"])
-MARGIN_OFF = Negative("a pacing margin of 5 %", ["flows.0.cc_params.pacing_margin_percent=5"])
 
 
 def states(result: Result) -> list[tuple[float, str]]:

@@ -10,8 +10,8 @@ import polars as pl
 
 from knee.papers import drawing
 from knee.papers.items import Value
-from knee.papers.paper import Experiment, Negative, Results
-from knee.papers.recipes.bbr3.common import BBR, MARGIN_OFF, PAYLOAD, cruising, run, states
+from knee.papers.paper import Experiment, Results
+from knee.papers.recipes.bbr3.common import PAYLOAD, cruising, run, states
 from knee.papers.recipes.common import goodputs, number
 
 
@@ -39,13 +39,6 @@ STEADY = Experiment(
     key="steady",
     runs=[run("steady", "30 s")],
     measure=_measure_steady,
-    negatives={
-        "bbr": BBR,
-        "margin": MARGIN_OFF,
-        "short": Negative("visits half as long", ["flows.0.cc_params.probe_rtt_duration=100 ms"]),
-        "soon": Negative("visits after 2 s", ["flows.0.cc_params.probe_rtt_interval=2 s"]),
-        "full": Negative("a whole BDP in flight in ProbeRTT", ["flows.0.cc_params.probe_rtt_cwnd_gain=1.0"]),
-    },
     drawings=[drawing.of_run("steady", "Throughput and window.")],
 )
 
@@ -79,7 +72,6 @@ STEPS = Experiment(
         )
     ],
     measure=_measure_steps,
-    negatives={"bbr": BBR, "margin": MARGIN_OFF},
     drawings=[
         drawing.of_run("up", "To 100 Mbit/s."),
         drawing.of_run("down", "To 10 Mbit/s."),
@@ -101,10 +93,6 @@ SMALL = Experiment(
     key="small",
     runs=[run("small", "30 s", {"rtt": "1 ms"}, {"rate": "1 Mbit/s", "limit": "50 packets"}, warmup="5 s")],
     measure=_measure_small,
-    negatives={
-        "margin": MARGIN_OFF,
-        "vegas": Negative("Vegas, which keeps two to four packets in the queue", ["flows.0.cc=vegas"]),
-    },
     drawings=[drawing.of_run("small", "Throughput and window.")],
 )
 
@@ -125,6 +113,5 @@ LOSS = Experiment(
         run("shallow", "40 s", link={"limit": "20 packets"}, warmup="10 s"),
     ],
     measure=_measure_loss,
-    negatives={"reno": Negative("Reno", ["flows.0.cc=reno"]), "bbr": BBR},
     drawings=[drawing.of_run("random", "1 % of random loss.")],
 )

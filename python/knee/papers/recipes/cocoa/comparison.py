@@ -8,7 +8,7 @@ from itertools import product
 
 from knee.papers import drawing
 from knee.papers.items import Quantities
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.cocoa import measures
 from knee.papers.recipes.common import cells
 from knee.results.result import Result
@@ -123,35 +123,18 @@ EXPERIMENTS = [
         key="reno",
         runs=[run for run in _table1_runs() if run.name in ("table1-reno-fq_codel", "table1-reno-cocoa")],
         measure=_reno,
-        negatives={"swapped": Negative.swapped("the other queue", ("table1-reno-fq_codel", "table1-reno-cocoa"))},
         drawings=[Drawing("Throughput and RTT of Reno through fq_codel and through cocoa.", _draw_reno)],
     ),
     Experiment(
         key="table1",
         runs=_table1_runs(),
         measure=_table1,
-        negatives={
-            "swapped": Negative.swapped(
-                "fq_codel and cocoa, cake and fq in each other's place",
-                *((f"table1-{cc}-fq", f"table1-{cc}-cake") for cc in CCS),
-                *((f"table1-{cc}-fq_codel", f"table1-{cc}-cocoa") for cc in CCS),
-            )
-        },
         tables=_rows,
     ),
     Experiment(
         key="small-bdp",
         runs=[Run(f"small-bdp-{queue}", "cocoa-small-bdp", [f"link.queue={queue}"]) for queue in ("fq_codel", "cocoa")],
         measure=_small,
-        negatives={
-            "swapped": Negative.swapped("the other queue", ("small-bdp-fq_codel", "small-bdp-cocoa")),
-            "fq": Negative("fq", ["link.queue=fq"]),
-            "fixed": Negative(
-                "buffers that stay at two packets",
-                ["link.queue=fq", "link.queue_params.flow_limit=2"],
-                only=["small-bdp-cocoa"],
-            ),
-        },
         drawings=[Drawing("RTT over time; the base RTT is dashed.", _draw_small)],
     ),
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from knee.figures.metrics import Floats
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Band, Chart, Panel, Rules, Spans, thin_band
 from knee.view.palette import ALARM, OKABE_ITO, ROUND_GREY, pale
@@ -118,10 +118,6 @@ EXPERIMENTS = [
             Run("fig2", "cocoa-fig2"),
         ],
         measure=_small_and_large,
-        negatives={
-            "swapped": Negative.swapped("the other buffer", ("fig1-fixed", "fig2-fixed")),
-            "fq": Negative("fq, whose buffers stay as they are", ["link.queue=fq"], only=["fig1", "fig2"]),
-        },
         drawings=[
             Drawing(
                 "Fig. 1 in a run: 15 packets. After each loss the queue is empty and the link idle (grey) until the "
@@ -143,10 +139,6 @@ EXPERIMENTS = [
         key="fig3",
         runs=[Run("fig3", "cocoa-fig3")],
         measure=_guards,
-        negatives={
-            "other": Negative("a multiplier of a tenth", ["link.queue_params.multiplier=0.1"]),
-            "none": Negative("no guard intervals", ["link.queue_params.max_guard_interval=1 us"]),
-        },
         drawings=[
             Drawing(
                 "A guard interval ends with the first loss after its least length, half of "

@@ -6,7 +6,7 @@ import numpy as np
 
 from knee.papers import drawing
 from knee.papers.items import Value
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules
 from knee.view.palette import MUTED, OKABE_ITO
@@ -88,7 +88,6 @@ def _draw_buffer(results: Results) -> Chart:
 
 
 #: A queue that never grants more than two packets.
-_FIXED = ["link.queue_params.flow_limit=2", "link.queue_params.max_increase=1.0"]
 
 SHORT_PATH = [(0.0, 30.0, 20.0), (30.0, 60.0, 10.0)]
 
@@ -97,20 +96,12 @@ EXPERIMENTS = [
         key="fig4",
         runs=[Run("fig4", "cocoa-fig4"), Run("fig5", "cocoa-fig5")],
         measure=_halved,
-        negatives={
-            "swapped": Negative.swapped("the other queue", ("fig4", "fig5")),
-            "fixed": Negative("buffers that stay at two packets", _FIXED, only=["fig5"]),
-        },
         drawings=[_draw_rate("fig4", SHORT_PATH), _draw_rate("fig5", SHORT_PATH)],
     ),
     Experiment(
         key="fig6",
         runs=[Run("fig6", "cocoa-fig6"), Run("fig5", "cocoa-fig5")],
         measure=_doubled,
-        negatives={
-            "fq": Negative("fq", ["link.queue_params={}", "link.queue=fq"], only=["fig6"]),
-            "fixed": Negative("buffers that stay at two packets", _FIXED, only=["fig6"]),
-        },
         drawings=[
             _draw_rate("fig6", [(0.0, 30.0, 20.0), (30.0, 60.0, 40.0)]),
             Drawing("The buffer that cocoa grants the flow in the runs of Figs. 5 and 6.", _draw_buffer),
@@ -125,17 +116,12 @@ EXPERIMENTS = [
             Run("fig8-lossy", "cocoa-fig8", [LOSS]),
         ],
         measure=_long_path,
-        negatives={"swapped": Negative.swapped("the other queue", ("fig7", "fig8"))},
         drawings=[_draw_rate("fig7", [(0.0, 240.0, 100.0)]), _draw_rate("fig8", [(0.0, 240.0, 100.0)])],
     ),
     Experiment(
         key="fig9",
         runs=[Run("fig9", "cocoa-fig9")],
         measure=_bbr,
-        negatives={
-            "vegas": Negative("Vegas, which keeps some packets in the queue", ["flows.0.cc=vegas"]),
-            "fixed": Negative("buffers that stay at two packets", _FIXED),
-        },
         drawings=[_draw_rate("fig9", [(0.0, 30.0, 50.0), (30.0, 60.0, 25.0)])],
     ),
 ]

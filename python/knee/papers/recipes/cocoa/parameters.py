@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from knee.papers import drawing
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.cocoa import measures
 from knee.view.chart import Chart, Panel, Rules, Spans, XAxis
 from knee.view.palette import MUTED, OKABE_ITO
@@ -95,10 +95,6 @@ def _draw_guard(results: Results) -> Chart:
     return drawing.figure(drawing.time(result), rate, guard)
 
 
-def _swapped(name: str) -> Negative:
-    return Negative.swapped("the limit taken off, or put on", (f"{name}-limited", f"{name}-unlimited"))
-
-
 EXPERIMENTS = [
     Experiment(
         key="multiplier",
@@ -108,17 +104,6 @@ EXPERIMENTS = [
             for m in MULTIPLIERS
         ],
         measure=_multiplier,
-        negatives={
-            "others": Negative(
-                "BBR in place of Reno and CUBIC, and CUBIC in place of BBR; for 1.25 the multiplier of 0.5",
-                swap={
-                    _name("reno", 0.5): _name("bbr", 0.5),
-                    _name("cubic", 0.5): _name("bbr", 0.5),
-                    _name("bbr", 0.5): _name("cubic", 0.5),
-                    _name("bbr", 1.25): _name("bbr", 0.5),
-                },
-            )
-        },
         drawings=[
             Drawing("The least buffer in a run of 60 s by multiplier; below, BBR's buffer over time.", _draw_multiplier)
         ],
@@ -130,7 +115,6 @@ EXPERIMENTS = [
             Run("increase-unlimited", "cocoa-increase", ["link.queue_params.max_increase=100.0"]),
         ],
         measure=_increase,
-        negatives={"swapped": _swapped("increase")},
         drawings=[Drawing("The buffer and the greatest RTT with and without the limit.", _draw_increase)],
     ),
     Experiment(
@@ -140,7 +124,6 @@ EXPERIMENTS = [
             Run("guard-unlimited", "cocoa-vegas", ["link.queue_params.max_guard_interval=1000 s"]),
         ],
         measure=_guard,
-        negatives={"swapped": _swapped("guard")},
         drawings=[
             Drawing("Throughput, and the guard intervals, within which cocoa does not cut the buffer.", _draw_guard)
         ],

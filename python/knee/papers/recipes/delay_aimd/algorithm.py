@@ -7,7 +7,7 @@ import numpy as np
 from knee.figures.metrics import Floats
 from knee.papers import drawing
 from knee.papers.drawing import of_link
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.delay_aimd.measures import backoffs, between, lost, rtt_min
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, Spans, XAxis
@@ -38,7 +38,6 @@ FIG_1 = Experiment(
     key="fig1",
     runs=[Run(f"fig1-{n}", "daimd-fig1", [f"flows.0.count={n}"]) for n in VEGAS_FLOWS],
     measure=_measure_1,
-    negatives={"cubic": Negative("CUBIC", ["flows.0.cc=cubic"])},
     drawings=[Drawing("Queue occupancy for 2, 8 and 16 flows. Dashed: what the queue holds.", _draw_1)],
 )
 
@@ -80,14 +79,6 @@ FIG_2 = Experiment(
     key="fig2",
     runs=[Run("fig2", "daimd-fig2")],
     measure=_measure_2,
-    negatives={
-        "reno": Negative("Reno", ["flows.0.cc_params={}", "flows.0.cc=reno"]),
-        "fixed": Negative(
-            "backoffs to 95 %",
-            ["flows.0.cc_params.adaptive_backoff=false", "flows.0.cc_params.beta=0.95"],
-        ),
-        "half": Negative("every backoff by half", ["flows.0.cc_params.adaptive_backoff=false"]),
-    },
     drawings=[Drawing("Window and queue.", lambda results: _window_and_queue(results["fig2"]))],
 )
 
@@ -124,7 +115,6 @@ FIG_3 = Experiment(
     key="fig3",
     runs=[Run("fig3", "daimd-fig3"), Run("fig3-kept", "daimd-fig3", ["flows.0.cc_params.delta=1.0"])],
     measure=_measure_3,
-    negatives={"swapped": Negative.swapped("delta, or none", ("fig3", "fig3-kept"))},
     drawings=[
         Drawing(
             "The estimate of RTTmin (dashed: the propagation delay), the RTT, and the queue.",
@@ -142,7 +132,6 @@ FIG_4 = Experiment(
     key="fig4",
     runs=[Run("fig4", "daimd-fig4")],
     measure=_measure_4,
-    negatives={"kept": Negative("no delta", ["flows.*.cc_params.delta=1.0"])},
     drawings=[
         Drawing(
             "The estimates of RTTmin (dashed: the propagation delay), the RTTs, and the queue.",
@@ -185,7 +174,6 @@ FIG_5 = Experiment(
     key="fig5",
     runs=[Run("fig5", "daimd-fig5")],
     measure=_measure_5,
-    negatives={"grows": Negative("a window that grows on above the threshold", ["flows.0.cc_params.hold=false"])},
     drawings=[Drawing("Window and queueing delay after slow start.", _draw_5)],
 )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from knee.papers import drawing
 from knee.papers.items import Quantities
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run
+from knee.papers.paper import Drawing, Experiment, Results, Run
 from knee.papers.recipes.common import shares
 from knee.papers.recipes.delay_aimd.measures import backoffs
 from knee.results.result import Result
@@ -59,11 +59,6 @@ FIG_6 = Experiment(
         Run("fig6-basic-htcp", "daimd-fig6", [*BASIC, "flows.1.cc=htcp"]),
     ],
     measure=_measure,
-    negatives={
-        "swapped": Negative.swapped(
-            "the basic algorithm and the modified one in each other's place", ("fig6-basic", "fig6-modified")
-        )
-    },
     drawings=[Drawing("The windows of all four flows, with the basic and the modified algorithm.", _draw)],
 )
 

@@ -11,7 +11,7 @@ import polars as pl
 from knee.figures.forms import Row
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import cells
 from knee.papers.recipes.delay_aimd.measures import backoffs, lost
 from knee.results.result import Result
@@ -91,11 +91,6 @@ FIG_7 = Experiment(
         ),
     ],
     measure=_measure_7,
-    negatives={
-        "htcp": Negative("H-TCP in place of the delay-based algorithm", swap={"fig7-4": "fig7-htcp-4"}),
-        "daimd": Negative("the delay-based algorithm in place of H-TCP", swap={"fig7-htcp-4": "fig7-4"}),
-        "half": Negative("every backoff by half", ["flows.0.cc_params.adaptive_backoff=false"], only=["fig7-1"]),
-    },
     drawings=[Drawing("Use of the link and delay over the number of flows, as in the paper.", _draw_7)],
     tables=_table_7,
 )
@@ -140,7 +135,6 @@ FIG_8 = Experiment(
     key="fig8",
     runs=[Run("fig8", "daimd-fig8")],
     measure=_measure_8,
-    negatives={"reno": Negative("Reno", ["flows.*.cc_params={}", "flows.*.cc=reno"])},
     drawings=[drawing.of_run("fig8", "The windows of both flows.", "cwnd_packets")],
 )
 
@@ -194,9 +188,6 @@ TABLE_1 = Experiment(
     key="table1",
     runs=[_table_run(window) for window in WINDOWS],
     measure=_measure_table,
-    negatives={
-        "reno": Negative("an increase of a packet per round trip", ["flows.0.cc_params.increase=reno", "duration=25 s"])
-    },
     tables=_table_1,
 )
 

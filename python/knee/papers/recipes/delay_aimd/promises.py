@@ -7,7 +7,7 @@ from itertools import product
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.items import Quantities
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import one_link
 from knee.papers.recipes.delay_aimd.measures import between, lost
 from knee.results.result import Result
@@ -65,14 +65,6 @@ OVER_NETWORKS = Experiment(
         for rate, rtt, flows in NETWORKS
     ],
     measure=_measure_networks,
-    negatives={
-        "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"], only=[_network(10, 250, 4)]),
-        "low": Negative(
-            "a threshold of 1 ms, and a fixed backoff by half",
-            ["flows.*.cc_params.tau0=1 ms", "flows.*.cc_params.adaptive_backoff=false"],
-            only=[_network(50, 50, 1)],
-        ),
-    },
     tables=_table_networks,
 )
 
@@ -112,9 +104,6 @@ KNEE = Experiment(
     key="knee",
     runs=[Run(f"knee-{buffer}", "daimd-equals", [f"link.limit={buffer} ms"]) for buffer in BUFFERS_MS],
     measure=_measure_knee,
-    negatives={
-        "cubic": Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic"]),
-    },
     drawings=[Drawing("Queueing delay by buffer. Dashed: tau0.", _draw_knee)],
     tables=_table_knee,
 )
@@ -152,9 +141,6 @@ DRAIN = Experiment(
     key="drain",
     runs=[Run("drain", "daimd-drain")],
     measure=_measure_drain,
-    negatives={
-        "kept": Negative("an RTTmax that does not decay", [f"flows.{i}.cc_params.decay=0" for i in (0, 2)]),
-    },
     drawings=[Drawing("Queueing delay (dashed: tau0) and the flows' throughput.", _draw_drain)],
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.items import Quantities
-from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.common import goodputs
 from knee.papers.recipes.delay_aimd.measures import between
 
@@ -37,7 +37,6 @@ RTTS = Experiment(
         *(Run(f"rtts-{cc}", "daimd-rtts", [f"flows.0.cc={cc}", f"flows.1.cc={cc}"]) for cc in _OTHERS),
     ],
     measure=_measure_rtts,
-    negatives={"vegas": Negative("Vegas", swap={"rtts-daimd": "rtts-vegas"})},
     drawings=[drawing.of_run("rtts-daimd", "The two flows of daimd.")],
     tables=_table_rtts,
 )

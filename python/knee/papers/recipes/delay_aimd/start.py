@@ -9,7 +9,7 @@ import numpy as np
 from knee.papers import drawing
 from knee.papers.drawing import of_link
 from knee.papers.items import Quantities
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.delay_aimd.measures import backoffs, between
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel
@@ -90,18 +90,6 @@ START = Experiment(
         ),
     ],
     measure=_measure,
-    negatives={
-        "swapped": Negative(
-            "standard slow start and limited slow start in each other's place",
-            swap={_name(RATE_MBPS, RTT_MS): "start-standard"}
-            | dict.fromkeys(("start-standard", "start-reno"), _name(RATE_MBPS, RTT_MS)),
-        ),
-        "linear": Negative(
-            "no slow start, and a packet per round trip",
-            ["flows.0.cc=daimd", "flows.0.cc_params.slow_start=off", "flows.0.cc_params.increase=reno"],
-            only=[_name(RATE_MBPS, rtt) for rtt in RTTS_MS],
-        ),
-    },
     drawings=[Drawing("Window and queueing delay. Dashed: tau0.", _draw)],
     tables=_table,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from knee.papers.items import Value
-from knee.papers.paper import Experiment, Negative, Results
+from knee.papers.paper import Experiment, Results
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
     APART_MS,
@@ -52,16 +52,6 @@ FOUR = Experiment(
         side_by_side("cubic4-later", "interactions-bw4", ["cubic"] * 4, LATER_MS),
         *(pair(cc, cc) for cc in ("bbr", "cubic")),
     ],
-    negatives={
-        "others": Negative.swapped(
-            "the other algorithms, four for four and three for three",
-            ("cubic4", "bbr4"),
-            ("vegas3-bbr1", "cubic3-bbr1"),
-            ("vegas1-bbr3", "cubic1-bbr3"),
-            ("cubic-cubic", "bbr-bbr"),
-        ),
-        "counts": Negative.swapped("two flows and four in each other's place", ("cubic4", "cubic-cubic")),
-    },
     measure=_measure,
     drawings=[
         columns(
@@ -103,14 +93,6 @@ QUIC = Experiment(
         *(side_by_side(name, "interactions-quic", ccs, APART_MS) for name, ccs in _QUIC.items()),
         side_by_side("two-cubic", "interactions-rtt2", ["cubic"] * 2, APART_MS),
     ],
-    negatives={
-        "others": Negative.swapped(
-            "the other algorithm in each place",
-            ("quic-cubic-cubic", "quic-bbr-bbr"),
-            ("quic-cubic-bbr", "quic-bbr-cubic"),
-        ),
-        "vegas": Negative("Vegas in place of CUBIC and BBR", ["flows.*.cc_params={}", "flows.*.cc=vegas"]),
-    },
     measure=_measure_quic,
     drawings=[
         columns(

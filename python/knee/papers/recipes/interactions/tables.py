@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.interactions import statements
 from knee.papers.recipes.interactions.measures import (
     APART_MS,
@@ -31,19 +31,6 @@ PAIRS = (
 )
 #: Starts half a second apart, where it matters how far apart they are.
 LATER_MS = 500
-#: Each pair with another one's runs; flow 1 stays flow 1.
-OTHER_PAIRS = Negative(
-    "the runs of another pair",
-    swap={
-        "cubic-cubic": "cubic-vegas",
-        "vegas-vegas": "cubic-vegas",
-        "bbr-bbr": "cubic-vegas",
-        "cubic-bbr": "vegas-vegas",
-        "cubic-vegas": "vegas-vegas",
-        "vegas-bbr": "cubic-vegas",
-    },
-)
-LOSSY = Negative("three packets in twenty lost by chance", ["link.loss=0.15"])
 
 
 def _moment(found: Quantities, key: str) -> float:
@@ -104,7 +91,6 @@ def _table_1(_: Results, found: Quantities) -> list[Table]:
 TABLE_1 = Experiment(
     key="table1",
     runs=[pair(a, b) for a, b in PAIRS],
-    negatives={"others": OTHER_PAIRS, "lossy": LOSSY},
     measure=_measure_1,
     drawings=[
         columns(
@@ -122,15 +108,6 @@ TABLE_1 = Experiment(
 
 def _of_all(name: str, scenario: str, count: int) -> list[Run]:
     return [side_by_side(f"{name}-{cc}", scenario, [cc] * count, APART_MS) for cc in REPRESENTATIVES]
-
-
-def _swapped(name: str, said: str, **others: str) -> Negative:
-    """Each algorithm's runs replaced with another one's."""
-    return Negative(said, swap={f"{name}-{cc}": f"{name}-{other}" for cc, other in others.items()})
-
-
-def _others(name: str) -> Negative:
-    return _swapped(name, "the runs of another algorithm", cubic="bbr", vegas="cubic", bbr="cubic")
 
 
 def _measure_rtts(name: str, count: int) -> Callable[[Results], dict[str, Value]]:
@@ -164,7 +141,6 @@ def _table_of(name: str, key: str, labels: Sequence[str]) -> Callable[[Results, 
 TABLE_2 = Experiment(
     key="table2",
     runs=_of_all("two", "interactions-rtt2", 2),
-    negatives={"others": _others("two"), "lossy": LOSSY},
     measure=_measure_rtts("two", 2),
     drawings=[
         columns(
@@ -199,12 +175,6 @@ def _measure_3(results: Results) -> dict[str, Value]:
 TABLE_3 = Experiment(
     key="table3",
     runs=[*_of_all("four", "interactions-rtt4", 4), pair("bbr", "bbr")],
-    negatives={
-        "others": _others("four"),
-        "vegas": _swapped("four", "Vegas in place of BBR", bbr="vegas"),
-        "lossy": LOSSY,
-        "single": Negative("a queue that counts segments", ["link.queue_params={gso=false}"]),
-    },
     measure=_measure_3,
     drawings=[
         columns(
@@ -231,7 +201,6 @@ FAR = Experiment(
         side_by_side(f"far-{cc}", "interactions-rtt2", [cc] * 2, APART_MS, ["flows.1.rtt=400.5 ms"])
         for cc in ("cubic", "bbr")
     ],
-    negatives={"swapped": Negative.swapped("the runs of the other algorithm", ("far-cubic", "far-bbr"))},
     measure=_measure_far,
     drawings=[
         columns(

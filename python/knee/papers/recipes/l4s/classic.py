@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knee.papers.items import Quantities
-from knee.papers.paper import Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Experiment, Results, Run, Table
 from knee.papers.recipes.common import cells
 from knee.papers.recipes.l4s.common import flow, link, ratio
 
@@ -43,6 +43,5 @@ CLASSIC = Experiment(
     key="classic",
     runs=[_run(key, ecn) for key in QUEUES for ecn in _ECN],
     measure=_measure,
-    negatives={"dualpi2": Negative("DualPI2", ["link.queue_params={}", "link.queue=dualpi2"])},
     tables=_tables,
 )

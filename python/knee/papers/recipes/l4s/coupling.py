@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from knee.papers import drawing
 from knee.papers.items import Quantities
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import apart, flow, link, packet_ms, ratio, wait_ms
 from knee.view.chart import Chart, Panel, XAxis
 from knee.view.palette import DASHES, INK, flow_colours
@@ -105,19 +105,6 @@ COUPLING = Experiment(
     key="coupling",
     runs=[_run(cc, rate, rtt) for cc in SCALABLE for rate in RATES_MBPS for rtt in RTTS_MS[cc]],
     measure=_measure,
-    negatives={
-        # The quantities are the worst of all runs, so that changing some is enough.
-        "fifo": Negative(
-            "a FIFO of 100 ms",
-            ["link.queue_params={}", "link.queue=pfifo", "link.limit=100 ms"],
-            only=[_name("prague", rate, 20) for rate in (4, 12, 40)],
-        ),
-        "strong": Negative(
-            "a coupling factor of 20 in place of 2",
-            ["link.queue_params.coupling_factor=20"],
-            only=[_name(cc, 40, 20) for cc in SCALABLE],
-        ),
-    },
     tables=_tables,
     drawings=[Drawing("Rates over CUBIC's, and the largest 99th percentile of the wait over all RTTs.", _draw)],
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, published
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.l4s.common import DUALPI2, flow, link, ratio, wait_ms
 from knee.view.chart import Chart, Marks, XAxis
 from knee.view.palette import MARKERS, flow_colours
@@ -98,14 +98,6 @@ PAIRS = Experiment(
     key="pairs",
     runs=[*(_pair(rate, pair) for rate in MEASURED_MBPS for pair in PAIRS_MEASURED), _JITTERED],
     measure=_measure_pairs,
-    negatives={
-        "fq": Negative("a queue per flow", ["link.queue_params={}", "link.queue=fq_codel"]),
-        "others": Negative(
-            "the runs of another pair",
-            swap={"pair-50-prague80_cubic20": "pair-50-cubic80_prague20"}
-            | {"pair-10-prague20_cubic10": "pair-10-cubic20_prague10"},
-        ),
-    },
     tables=_pair_tables,
     drawings=[Drawing("Shares there and here; the band is 5 points to each side.", _draw_pairs)],
 )
@@ -151,13 +143,6 @@ ALONE = Experiment(
         _beside("beside-cwr-100-20", reduce_on_cwr=True),
     ],
     measure=_measure_alone,
-    negatives={
-        "fq_codel": Negative("fq_codel", ["link.queue_params={}", "link.queue=fq_codel"]),
-        "eager": Negative(
-            "a step of 50 us for every packet",
-            ["link.queue_params.step_thresh=50 us", "link.queue_params.min_qlen_step=0"],
-        ),
-    },
     tables=_alone_tables,
     drawings=[drawing.side_by_side("Prague and CUBIC at 100 Mbit/s and 20 ms.", {"beside-100-20": ""}, ceiling=100.0)],
 )
@@ -209,10 +194,6 @@ VIRTUAL_RTT = Experiment(
         _four("virtual-four-still", DUALPI2),
     ],
     measure=_measure_virtual,
-    negatives={
-        "off": Negative("no virtual RTT", ["flows.*.cc_params.rtt_target=0 s"], only=["virtual-on", "virtual-four"]),
-        "swapped": Negative("the virtual RTT, or none", swap={"virtual-off": "virtual-on"}),
-    },
     tables=_virtual_tables,
     drawings=[
         drawing.side_by_side(

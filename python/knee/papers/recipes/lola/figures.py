@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.lola import measures
 from knee.results.result import Result
 from knee.view.chart import Chart, Panel, Spans
@@ -25,8 +24,6 @@ ALL_RUN_S = (72.0, 200.0)
 FAIR = 0.9
 
 #: Less than the queue goes with each decrease, which leaves the link idle.
-_DEEP = Negative("decreases to half of what LoLa computes", ["flows.*.cc_params.gamma=0.5", "duration=60 s"])
-_CUBIC = Negative("CUBIC", ["flows.*.cc_params={}", "flows.*.cc=cubic", "duration=60 s"])
 
 #: The paper repeats each experiment at least ten times and shows one run. On 10 Gbit/s that would take minutes.
 RUNS = 10
@@ -236,28 +233,24 @@ EXPERIMENTS = [
         key="fig4a",
         runs=[FIG4A],
         measure=lambda results: _fig4a(results["fig4a"]),
-        negatives={"deep": _DEEP, "cubic": _CUBIC},
         drawings=[_throughput("Fig. 4a", "fig4a", 1e-3, "Gbit/s", 10.5)],
     ),
     Experiment(
         key="fig4b",
         runs=[FIG4A],
         measure=lambda results: _fig4b(results["fig4a"]),
-        negatives={"deep": _DEEP},
         drawings=[Drawing("Fig. 4b: congestion windows; rounds of flow 1 are grey.", _draw_fig4b)],
     ),
     Experiment(
         key="fig4c",
         runs=[*FIG4C.values(), FIG4C_PROGRAM],
         measure=_fig4c,
-        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=30 s"])},
         drawings=[Drawing("Fig. 4c: highest RTT of each 100 ms; the base RTTs are dashed.", _draw_fig4c)],
     ),
     Experiment(
         key="fig4d",
         runs=[FIG4D],
         measure=_fig4d,
-        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=80 s"])},
         drawings=[_throughput("Fig. 4d", "fig4d", 1e-3, "Gbit/s", 10.5)],
     ),
     Experiment(
@@ -265,7 +258,6 @@ EXPERIMENTS = [
         runs=[FIG5, FIG5_PROGRAM],
         measure=_measure_fig5,
         tables=_spread("fig5", _fig5),
-        negatives={"deep": _DEEP, "cubic": _CUBIC},
         drawings=[
             _throughput("Fig. 5a", "fig5", 1.0, "Mbit/s", 105),
             Drawing("Fig. 5b: highest RTT of each 100 ms.", _draw_rtt),
@@ -275,7 +267,6 @@ EXPERIMENTS = [
         key="fig6",
         runs=[FIG6],
         measure=_fig6,
-        negatives={"cubic": replace(_CUBIC, changes=[*_CUBIC.changes, "duration=82 s"])},
         drawings=[
             Drawing("Fig. 6a: congestion windows of all flows, colours in the order of their starts.", _draw_windows),
             Drawing(

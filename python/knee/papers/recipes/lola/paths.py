@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from knee.figures.metrics import jain
 from knee.papers import drawing
 from knee.papers.items import Quantities, Value
-from knee.papers.paper import Drawing, Experiment, Negative, Results, Run, Table
+from knee.papers.paper import Drawing, Experiment, Results, Run, Table
 from knee.papers.recipes.common import one_link
 from knee.papers.recipes.lola import measures
 from knee.results.result import Result
@@ -160,7 +160,6 @@ EXPERIMENTS = [
         key="route",
         runs=[_route(form) for form in FORMS],
         measure=_routes,
-        negatives={"sooner": Negative("a reset after 20 decreases", ["flows.0.cc_params.min_rtt_resets=20"])},
         drawings=[Drawing("The flow on the longer route.", _draw_route)],
         tables=_route_rows,
     ),
