@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -15,23 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 
 import knee
 import random_scenarios
 from browser import DESKTOP, PHONE, Tab, look, needs_chromium
-from knee import _core
-from knee.scenario import Scenario, from_dict, from_toml, load, registry
+from knee.scenario import from_dict, from_toml, load
 from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
-
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "site" / "build" / "play.html"
-needs_page = pytest.mark.skipif(not PAGE.is_file(), reason="the page play is not built: make site")
-TABLES = ("samples", "links", "events", "completions", "delays", "distributions")
-#: Links that could carry more than this in a run would take too long here.
-MOST_PACKETS = 1_000_000
-READY = "Boolean(globalThis.knee?.state.history)"
+from play_page import PAGE, READY, ROOT, in_page, native, needs_page, ordered, suits
 
 
 @pytest.fixture(scope="module")
@@ -88,48 +78,14 @@ def test_an_arrow_key_moves_to_the_next_value_and_a_moment_has_one_change_of_eac
     ]
 
 
-def _sorted(figures: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(figures)
-    # How it went is no figure: the page watches every packet.
-    return {key: value for key, value in found.items() if key not in ("threads", "event_by_event")}
-
-
-def _native(told: str) -> dict[str, Any]:
-    figures, tables = _core.simulate(told)
-    return {"figures": _sorted(figures)} | {name: hashlib.sha256(tables[name]).hexdigest() for name in TABLES}
-
-
-def _in_page(tab: Tab, request: str) -> dict[str, Any]:
-    script = f"""(async () => {{
-      const told = await knee.whole({request}, true);
-      const result = {{ figures: told.figures }};
-      for (const name of {json.dumps(TABLES)}) {{
-        const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", told[name]));
-        result[name] = [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-      }}
-      return result;
-    }})()"""
-    found: dict[str, Any] = tab.evaluate(script)
-    return found | {"figures": _sorted(found["figures"])}
-
-
-def _suits(scenario: Scenario) -> bool:
-    """Whether the browser's engine can run it, in a time that tests have."""
-    if any(flow.cc in registry.quic_controllers() for flow in scenario.flows):
-        return False
-    told = spec(scenario)
-    rates = [link["capacity"].get("rate", 0) for link in told["links"]]
-    return bool(max(rates) * told["duration"] / 1e9 / 8 / 1514 < MOST_PACKETS)
-
-
 @needs_chromium
 @needs_page
 def test_shipped_scenarios_give_the_bits_of_the_native_engine(tab: Tab) -> None:
-    made = [scenario for name in shipped() if _suits(scenario := load(name))]
+    made = [scenario for name in shipped() if suits(scenario := load(name))]
     assert len(made) > 30
     for scenario in made:
         told = json.dumps(spec(scenario))
-        assert _in_page(tab, f"{{ spec: {told} }}") == _native(told), scenario.name
+        assert in_page(tab, f"{{ spec: {told} }}") == native(told), scenario.name
 
 
 @needs_chromium
@@ -137,8 +93,8 @@ def test_shipped_scenarios_give_the_bits_of_the_native_engine(tab: Tab) -> None:
 def test_random_networks_give_the_bits_of_the_native_engine(tab: Tab) -> None:
     made = (from_dict(random_scenarios.scenario(number)) for number in range(4_000_000, 4_000_400))
     for _ in range(50):
-        told = json.dumps(spec(next(scenario for scenario in made if _suits(scenario))))
-        assert _in_page(tab, f"{{ spec: {told} }}") == _native(told), told
+        told = json.dumps(spec(next(scenario for scenario in made if suits(scenario))))
+        assert in_page(tab, f"{{ spec: {told} }}") == native(told), told
 
 
 def _scene(dice: random.Random, listing: dict[str, Any]) -> dict[str, Any]:
@@ -185,8 +141,8 @@ def test_an_exported_file_gives_the_figures_of_the_page(tab: Tab) -> None:
     for queue in listing["queues"]:
         scene = _scene(dice, listing) | {"queue": queue["name"]}
         toml = tab.evaluate(f"knee.tomlOf({json.dumps(scene)})")
-        native = _native(json.dumps(spec(from_toml(toml))))
-        assert _in_page(tab, f"{{ scene: {json.dumps(scene)} }}") == native, toml
+        expected = native(json.dumps(spec(from_toml(toml))))
+        assert in_page(tab, f"{{ scene: {json.dumps(scene)} }}") == expected, toml
 
 
 @needs_chromium
@@ -210,8 +166,8 @@ def test_after_the_end_a_control_changes_the_whole_run(fresh: Tab) -> None:
     scene = fresh.evaluate("knee.state.scene")
     assert (scene["changes"], [flow["start"] for flow in scene["flows"]]) == ([], [0, 0])
     assert scene["buffer"] < 100
-    native = _native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
-    assert _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)")) == native["figures"]
+    expected = native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
+    assert ordered(fresh.evaluate("JSON.stringify(knee.state.ended)")) == expected["figures"]
     fresh.evaluate("document.querySelectorAll('#flows button')[1].click()")
     fresh.until("knee.state.scene.flows.length === 1 && Boolean(knee.state.ended)")
     assert fresh.console() == []
@@ -241,150 +197,11 @@ def test_what_is_done_while_it_runs_is_in_the_exported_file(fresh: Tab) -> None:
     assert [next(iter(change["to"])) for change in scene["changes"]] == ["rate", "buffer"]
     assert scene["flows"][1]["cc"] == "bbr"
     assert 0 < scene["flows"][1]["start"] < scene["flows"][0]["stop"] < scene["duration"]
-    native = _native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
-    assert _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)")) == native["figures"]
+    expected = native(json.dumps(spec(from_toml(fresh.evaluate("knee.toml()")))))
+    assert ordered(fresh.evaluate("JSON.stringify(knee.state.ended)")) == expected["figures"]
     # The address says the same, once it has been written.
     fresh.until("JSON.stringify(knee.fromHash(location.hash).scene) === JSON.stringify(knee.state.scene)")
     assert fresh.console() == []
-
-
-#: Lets go of a file of this name and text over the page.
-DROP = """(() => {
-  const held = new DataTransfer();
-  held.items.add(new File([%s], %s));
-  dispatchEvent(new DragEvent("drop", { dataTransfer: held, cancelable: true }));
-})()"""
-
-
-@needs_chromium
-@needs_page
-def test_a_scenario_file_that_is_dropped_is_shown(fresh: Tab) -> None:
-    made = {
-        "duration": "3 s",
-        "interval": "10 ms",
-        "link": {"rate": "8 Mbit/s", "limit": "40 packets", "queue": "codel", "loss": 0.001},
-        "flows": [{"cc": "reno", "rtt": "30 ms", "count": 2, "stagger": "0.5 s"}, {"cc": "lola", "rtt": "50 ms"}],
-        "changes": [{"at": "2 s", "link": "bottleneck", "rate": "4 Mbit/s"}],
-    }
-    fresh.evaluate(DROP % (json.dumps(tomli_w.dumps(made)), '"mine.toml"'))
-    fresh.until("document.getElementById('lead').textContent === 'From mine.toml'")
-    fresh.evaluate("knee.setSpeed(30); knee.state.playing = true")
-    fresh.until("Boolean(knee.state.ended)")
-    assert (
-        _sorted(fresh.evaluate("JSON.stringify(knee.state.ended)"))
-        == _native(json.dumps(spec(from_dict(made))))["figures"]
-    )
-    for text, said in (
-        ("[link]\nrate = 3\n", "mine.toml:2:8: link.rate: 3 has no unit"),
-        ("seed = 1\n[sweep]\n", "mine.toml:2:2: sweep: the file is a sweep, not one scenario"),
-        ("a = 1\nb\n", "mine.toml:2:2: it is not valid TOML"),
-    ):
-        fresh.evaluate(DROP % (json.dumps(text), '"mine.toml"'))
-        fresh.until(f"document.getElementById('banner').textContent.startsWith({json.dumps(said)})")
-    assert fresh.console() == []
-
-
-#: Two links with models and parameters of their own, a trace-like change of each, flows that cross one or both.
-BEYOND = """
-title = "Two hops"
-duration = "4 s"
-warmup = "1 s"
-interval = "20 ms"
-
-[[links]]
-name = "access"
-rate = "20 Mbit/s"
-queue = "fq_codel"
-queue_params = { target = "3 ms" }
-delay = "5 ms"
-reverse = { rate = "2 Mbit/s", queue = "codel" }
-
-[[links]]
-name = "cell"
-model = "lte"
-rate = "12 Mbit/s"
-limit = "200 ms"
-
-[[flows]]
-label = "upload"
-cc = "cubic"
-cc_params = { beta = "717 packets" }
-rtt = "40 ms"
-
-[[flows]]
-cc = "bbr"
-rtt = "30 ms"
-path = ["cell"]
-start = "500 ms"
-bytes = "2 MB"
-
-[[flows]]
-rtt = "20 ms"
-traffic = { kind = "udp", preset = "voip-opus" }
-
-[[probes]]
-rtt = "30 ms"
-
-[tcp]
-initial_window = 4
-
-[[changes]]
-at = "2 s"
-link = "access"
-rate = "10 Mbit/s"
-
-[[changes]]
-at = "3 s"
-link = "cell"
-rate = "6 Mbit/s"
-"""
-
-
-@needs_chromium
-@needs_page
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_a_file_with_more_than_the_controls_have_is_shown_without_them(width: int, tmp_path: Path) -> None:
-    tab = Tab(PAGE, width)
-    try:
-        tab.until(READY)
-        tab.evaluate(DROP % (json.dumps(BEYOND), '"hops.toml"'))
-        tab.until("document.getElementById('lead').textContent === 'From hops.toml'")
-        assert tab.evaluate("document.getElementById('settings').disabled && document.getElementById('share').disabled")
-        said = tab.evaluate("document.getElementById('of-file').textContent")
-        assert said.startswith(
-            "The controls show the link cell and cannot be moved: the page has one link, and the file has 2."
-        )
-        tab.evaluate("knee.setSpeed(30); knee.state.playing = true")
-        tab.until("Boolean(knee.state.ended)")
-        native = _native(json.dumps(spec(from_toml(BEYOND))))["figures"]
-        assert _sorted(tab.evaluate("JSON.stringify(knee.state.ended)")) == native
-        # What is drawn of the queue is what the second link's rows say.
-        assert tab.evaluate("Math.max(...knee.state.history.link.backlog)") > 10
-        assert tab.evaluate("knee.state.history.link.t.length") == 200
-        # Going back repeats it, and no address says it.
-        tab.evaluate("knee.seek(1e9)")
-        tab.until("!knee.state.ended && Math.abs(knee.state.clock - 1e9) < 1e8")
-        assert tab.evaluate("location.hash") == ""
-        assert tab.evaluate("knee.toml()") == BEYOND
-        assert tab.evaluate("document.body.scrollWidth") <= width
-        # Another experiment has its controls again.
-        tab.evaluate("document.getElementById('experiment').value = '1'")
-        tab.evaluate("document.getElementById('experiment').dispatchEvent(new Event('change'))")
-        tab.until("!document.getElementById('settings').disabled && document.getElementById('of-file').hidden")
-        assert tab.console() == []
-    finally:
-        tab.close()
-
-
-@needs_chromium
-@needs_page
-def test_what_is_dropped_is_not_sent_anywhere(fresh: Tab) -> None:
-    policy = fresh.evaluate("document.querySelector('meta[http-equiv]')?.content")
-    assert "default-src 'none'" in policy or "connect-src 'none'" in policy
-    fresh.evaluate(DROP % (json.dumps(BEYOND), '"hops.toml"'))
-    fresh.until("document.getElementById('lead').textContent === 'From hops.toml'")
-    fetched = fresh.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-    assert all(one.startswith(("blob:", "data:")) for one in fetched)
 
 
 @needs_chromium

@@ -11,7 +11,7 @@ from browser import DESKTOP, PHONE, Tab, needs_chromium
 from knee.scenario import from_toml, load
 from knee.scenario.paths import shipped
 from knee.scenario.spec import spec
-from test_play import DROP, PAGE, READY, _in_page, _native, _sorted, _suits, needs_page
+from play_page import DROP, PAGE, READY, in_page, native, needs_page, ordered, suits
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +37,9 @@ def test_shipped_files_open_but_for_those_that_name_files(tab: Tab) -> None:
         if said:
             refused.append(name)
             assert "a page reads the scenario file alone; run it with knee run" in said
-        elif _suits(scenario := load(name)):
+        elif suits(scenario := load(name)):
             ran += 1
-            assert _in_page(tab, f"{{ file: {json.dumps(text)} }}") == _native(json.dumps(spec(scenario))), name
+            assert in_page(tab, f"{{ file: {json.dumps(text)} }}") == native(json.dumps(spec(scenario))), name
     tab.evaluate("knee.state.playing = false")
     assert refused == ["cellular-lte"]
     assert ran > 30
@@ -95,9 +95,9 @@ traffic = { kind = "transfers", load = "8 Mbit/s", size = { distribution = "web-
 @needs_chromium
 @needs_page
 def test_a_file_with_flows_over_quic_has_the_figures_of_knee_run(tab: Tab) -> None:
-    native = _native(json.dumps(spec(from_toml(OVER_QUIC))))
-    assert all(flow["received_bytes"] > 0 for flow in native["figures"]["flows"])
-    assert _in_page(tab, f"{{ file: {json.dumps(OVER_QUIC)} }}") == native
+    expected = native(json.dumps(spec(from_toml(OVER_QUIC))))
+    assert all(flow["received_bytes"] > 0 for flow in expected["figures"]["flows"])
+    assert in_page(tab, f"{{ file: {json.dumps(OVER_QUIC)} }}") == expected
 
 
 @needs_chromium
@@ -120,8 +120,8 @@ def test_a_flow_goes_over_quic_where_that_is_chosen(width: int) -> None:
         assert tab.evaluate("document.getElementById('legend').textContent").startswith("1 CUBIC over QUIC")
         toml = tab.evaluate("knee.toml()")
         assert toml.count('transport = "quic"') == 1
-        native = _native(json.dumps(spec(from_toml(toml))))["figures"]
-        assert _sorted(tab.evaluate("JSON.stringify(knee.state.ended)")) == native
+        expected = native(json.dumps(spec(from_toml(toml))))["figures"]
+        assert ordered(tab.evaluate("JSON.stringify(knee.state.ended)")) == expected
         # An opened file has it in its controls, and a new flow too.
         tab.evaluate(DROP % (json.dumps(toml), '"mine.toml"'))
         tab.until("document.getElementById('lead').textContent === 'From mine.toml'")
