@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -81,7 +81,7 @@ def list_(
         if part in _FILES:
             _files(console, part)
         else:
-            _TABLES[part](console)
+            _links(console) if part == "links" else _registered(console, part)
 
 
 #: The lists of files: what one of them is called, and all of them by name.
@@ -101,23 +101,17 @@ def _files(console: Console, what: str) -> None:
     console.print(rows)
 
 
-def _ccs(console: Console) -> None:
-    from knee.study.fidelity import standing
+def _registered(console: Console, part: str) -> None:
+    """Prints a part of the registry; a congestion control has a family, and like a queue what it was held against."""
+    title, entries, standings = _REGISTRIES[part]
+    heads = ["name", *(["family"] if part == "cc" else []), "what", "source"]
+    rows, against = table(title, heads, text=len(heads)), {}
+    if standings:
+        from knee.study.fidelity import standing
 
-    rows = table("Congestion controls", ["name", "family", "what", "source"], text=4)
-    against = standing.brief(standing.congestion_controls())
-    for entry in registry.flow_controls().values():
-        rows.add_row(entry.name, entry.family, entry.about, _origin(entry, against))
-    console.print(rows)
-
-
-def _queues(console: Console) -> None:
-    from knee.study.fidelity import standing
-
-    rows = table("Queue disciplines", ["name", "what", "source"], text=3)
-    against = standing.brief(standing.queues())
-    for entry in registry.queues().values():
-        rows.add_row(entry.name, entry.about, _origin(entry, against))
+        against = standing.brief(getattr(standing, standings)())
+    for entry in entries().values():
+        rows.add_row(entry.name, *([entry.family] if part == "cc" else []), entry.about, _origin(entry, against))
     console.print(rows)
 
 
@@ -133,27 +127,12 @@ def _links(console: Console) -> None:
     console.print(rows)
 
 
-def _receivers(console: Console) -> None:
-    rows = table("Receivers", ["name", "what", "source"], text=3)
-    for entry in registry.of("receivers").values():
-        rows.add_row(entry.name, entry.about, entry.source)
-    console.print(rows)
-
-
-def _traffic(console: Console) -> None:
-    rows = table("Traffic", ["name", "what", "source"], text=3)
-    for entry in registry.traffic().values():
-        rows.add_row(entry.name, entry.about, entry.source)
-    console.print(rows)
-
-
-#: The lists of registries, each with the function that prints it.
-_TABLES: dict[str, Callable[[Console], None]] = {
-    "cc": _ccs,
-    "queues": _queues,
-    "links": _links,
-    "receivers": _receivers,
-    "traffic": _traffic,
+#: The parts of the registry that have a list: its title, its entries, and what knows what they were held against.
+_REGISTRIES: dict[str, tuple[str, Callable[[], Mapping[str, Any]], str]] = {
+    "cc": ("Congestion controls", registry.flow_controls, "congestion_controls"),
+    "queues": ("Queue disciplines", registry.queues, "queues"),
+    "receivers": ("Receivers", lambda: registry.of("receivers"), ""),
+    "traffic": ("Traffic", registry.traffic, ""),
 }
 
 

@@ -23,81 +23,35 @@ from knee.scenario.traffic import NO_CC
 if TYPE_CHECKING:
     from knee.scenario.model import Scenario
 
-SAMPLE = np.dtype(
-    [
-        ("t_s", "<f8"),
-        ("flow", "<u4"),
-        ("state", "<u4"),
-        ("goodput_mbps", "<f4"),
-        ("throughput_mbps", "<f4"),
-        ("sending_rate_mbps", "<f4"),
-        ("rtt_mean_ms", "<f4"),
-        ("rtt_min_ms", "<f4"),
-        ("rtt_max_ms", "<f4"),
-        ("srtt_ms", "<f4"),
-        ("cwnd_packets", "<f4"),
-        ("in_flight_packets", "<f4"),
-        ("pacing_rate_mbps", "<f4"),
-        ("lost_packets", "<u4"),
-        ("retransmitted_packets", "<u4"),
-    ]
+
+def record(*fields: tuple[str, str]) -> np.dtype[np.void]:
+    """A record of these types, each with the names of the fields that follow each other."""
+    return np.dtype([(name, kind) for kind, names in fields for name in names.split()])
+
+
+SAMPLE = record(
+    ("<f8", "t_s"),
+    ("<u4", "flow state"),
+    ("<f4", "goodput_mbps throughput_mbps sending_rate_mbps rtt_mean_ms rtt_min_ms rtt_max_ms srtt_ms"),
+    ("<f4", "cwnd_packets in_flight_packets pacing_rate_mbps"),
+    ("<u4", "lost_packets retransmitted_packets"),
 )
-LINK = np.dtype(
-    [
-        ("t_s", "<f8"),
-        ("backlog_bytes", "<u8"),
-        ("link", "<u4"),
-        ("backlog_packets", "<u4"),
-        ("queue_delay_mean_ms", "<f4"),
-        ("queue_delay_max_ms", "<f4"),
-        ("drops", "<u4"),
-        ("marks", "<u4"),
-        ("utilization", "<f4"),
-        ("reserved", "<u4"),
-    ]
+LINK = record(
+    ("<f8", "t_s"),
+    ("<u8", "backlog_bytes"),
+    ("<u4", "link backlog_packets"),
+    ("<f4", "queue_delay_mean_ms queue_delay_max_ms"),
+    ("<u4", "drops marks"),
+    ("<f4", "utilization"),
+    ("<u4", "reserved"),
 )
-EVENT = np.dtype(
-    [
-        ("t_s", "<f8"),
-        ("value", "<f8"),
-        ("flow", "<i4"),
-        ("link", "<i4"),
-        ("event", "<u4"),
-        ("reserved", "<u4"),
-    ]
-)
+EVENT = record(("<f8", "t_s value"), ("<i4", "flow link"), ("<u4", "event reserved"))
 #: As ``crates/knee-traffic/src/completion.rs`` has it.
-COMPLETION = np.dtype(
-    [
-        ("t_s", "<f8"),
-        ("started_s", "<f8"),
-        ("value", "<f8"),
-        ("bytes", "<u8"),
-        ("flow", "<u4"),
-        ("what", "<u4"),
-    ]
+COMPLETION = record(("<f8", "t_s started_s value"), ("<u8", "bytes"), ("<u4", "flow what"))
+DELAY = record(
+    ("<f8", "t_s"), ("<u4", "flow sent received lost"), ("<f4", "owd_mean_ms owd_max_ms rtt_mean_ms rtt_max_ms")
 )
-DELAY = np.dtype(
-    [
-        ("t_s", "<f8"),
-        ("flow", "<u4"),
-        ("sent", "<u4"),
-        ("received", "<u4"),
-        ("lost", "<u4"),
-        ("owd_mean_ms", "<f4"),
-        ("owd_max_ms", "<f4"),
-        ("rtt_mean_ms", "<f4"),
-        ("rtt_max_ms", "<f4"),
-    ]
-)
-DISTRIBUTION = np.dtype(
-    [
-        ("value_ms", "<f8"),
-        ("count", "<u8"),
-        ("index", "<u4"),
-        ("quantity", "<u4"),
-    ]
-)
+DISTRIBUTION = record(("<f8", "value_ms"), ("<u8", "count"), ("<u4", "index quantity"))
 
 #: The index of all flows and probes together, and their label.
 ALL_FLOWS, EVERYBODY = 2**32 - 1, "all flows and probes"

@@ -18,18 +18,12 @@ from knee.scenario.registry import flow_controls
 from knee.system.text import JsonTable
 
 #: Rows of the traffic program.
-KERNEL = np.dtype(
-    [
-        ("t_ns", "<u8"),
-        ("flow", "<u4"),
-        ("state", "<u2"),
-        ("phase", "<u2"),
-        ("cwnd", "<u4"),
-        ("in_flight", "<u4"),
-        ("srtt_us", "<u4"),
-        ("timeouts", "<u4"),
-        ("pacing_rate", "<u8"),
-    ]
+KERNEL = formats.record(
+    ("<u8", "t_ns"),
+    ("<u4", "flow"),
+    ("<u2", "state phase"),
+    ("<u4", "cwnd in_flight srtt_us timeouts"),
+    ("<u8", "pacing_rate"),
 )
 assert KERNEL.itemsize == traffic.ROW.size
 

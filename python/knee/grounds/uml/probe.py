@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from knee.errors import RunError
+from knee.figures.rows import record
 
 SIZE = 152
 SAMPLE, BEGIN, END, COMMON, DONE, EVENT, HISTOGRAM, PACKET = range(1, 9)
@@ -21,13 +22,7 @@ NO_RATE = 0xFFFFFFFFFFFFFFFF
 #: Buckets per octave of the histograms, as a power of two: of RTTs in us, of queueing delays in ns.
 RTT_BITS, DELAY_BITS = 6, 8
 
-
-def _row(*fields: tuple[str, str]) -> np.dtype[np.void]:
-    """A row of these types, each with the names of the fields that follow each other."""
-    return np.dtype([(name, kind) for kind, names in fields for name in names.split()])
-
-
-FLOW = _row(
+FLOW = record(
     ("<u8", "at_ns"),
     ("<u4", "kind index"),
     ("<u8", "delivered_bytes sent_bytes sent received received_bytes queued_ns cwnd_ns rtt_sum_us pacing_rate"),
@@ -36,15 +31,15 @@ FLOW = _row(
     ("<u8", "all_rtt_sum_us"),
     ("<u4", "all_rtt_count all_rtt_min_us all_rtt_max_us _"),
 )
-LINK = _row(
+LINK = record(
     ("<u8", "at_ns"),
     ("<u4", "kind index"),
     ("<u8", "bytes packets delay_sum_ns delay_max_ns delay_count all_delay_sum_ns all_delay_max_ns all_delay_count"),
     ("<u4", "drops marks backlog_packets backlog_bytes"),
     ("V56", "_"),
 )
-EVENTS = _row(("<u8", "at_ns"), ("<u4", "kind flow link"), ("<u2", "event code"), ("<u8", "value"), ("V120", "_"))
-_HISTOGRAM = _row(("<u8", "at_ns"), ("<u4", "kind index first counts"), ("V128", "_"))
+EVENTS = record(("<u8", "at_ns"), ("<u4", "kind flow link"), ("<u2", "event code"), ("<u8", "value"), ("V120", "_"))
+_HISTOGRAM = record(("<u8", "at_ns"), ("<u4", "kind index first counts"), ("V128", "_"))
 PACKETS = np.dtype(
     [("at_ns", "<u8"), ("kind", "<u4"), ("index", "<u4"), ("size", "<u4"), ("captured", "<u4"), ("bytes", "u1", 128)]
 )
