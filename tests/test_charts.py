@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser import DESKTOP, Tab, look, needs_chromium
+from browser import DESKTOP, PHONE, Tab, look, needs_chromium
 from knee.errors import InputError
 from knee.view.chart import (
     Band,
@@ -180,6 +180,25 @@ def test_a_logarithmic_axis_of_a_page_shows_what_is_above_zero(tmp_path: Path) -
     assert told["probe"][0][1] <= 2
     assert told["probe"][0][2] >= 5000
     assert told["probe"][1][1:3] == [5, 200]
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_long_names_of_an_axis_stay_within_the_figure(width: int, tmp_path: Path) -> None:
+    names = [f"a long name {k}" for k in range(30)]
+    bars = Bars("CUBIC", np.arange(30.0), np.arange(1.0, 31.0), "#000000")
+    path = Figure(chart(Panel("y", [bars], x=by_name("", names)))).save(tmp_path / "figure.html")
+    probe = """
+    const { chart } = charts.of(document.querySelector(".chart"));
+    const svg = document.body.appendChild(document.createElement("div"));
+    svg.innerHTML = await charts.svg(chart, innerWidth - 40);
+    const edge = svg.firstElementChild.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    return texts.map(([name, box]) => [name, box.left - edge.left, edge.right - box.right]);
+    """
+    told = {name: room for name, *room in look(path, width, probe)["probe"]}
+    assert "a long name 0" in told
+    assert [name for name, room in told.items() if min(room) < -1] == []
 
 
 @needs_chromium

@@ -33,7 +33,7 @@ const scaling = (() => {
       grid: { stroke: themed("grid", where), width: 1, show: !names }, ticks: { stroke: themed("muted", where), size: 4, width: 1 },
       border: { show: true, stroke: themed("muted", where), width: 1 },
       values: (_, ticks) => ticks.map((tick) => (!last ? "" : names ? cut(names[Math.round(tick)] ?? "") : shortened(tick, 6))),
-      ...(splits && { splits, filter: (_, ticks) => ticks }), ...(turned && { rotate: -45 }),
+      ...(splits && { splits, filter: (_, ticks) => ticks }), ...(turned && { rotate: 45 }),
     };
   }
 
