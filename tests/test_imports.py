@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -72,3 +74,9 @@ def test_every_error_is_exported_and_dir_lists_what_is_there() -> None:
     assert raised <= set(knee.__all__)
     assert set(knee.__all__) | {"batch", "physics"} <= set(dir(knee))
     assert all(getattr(knee, name) is not None for name in knee.__all__)
+
+
+def test_modules_are_there_after_import_knee_alone() -> None:
+    """As the docs write them: knee.score.evaluate, knee.gym.TRAINING."""
+    named = "knee.batch.results, knee.fidelity.run, knee.gym.TRAINING, knee.physics.breaches, knee.score.evaluate"
+    subprocess.run([sys.executable, "-c", f"import knee; {named}"], check=True)

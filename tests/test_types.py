@@ -22,7 +22,6 @@ RIGHT = """
 import polars as pl
 
 import knee
-import knee.gym
 from knee.gym import Adversary, CongestionControl, QueueManagement, VectorCongestionControl
 
 
@@ -36,6 +35,7 @@ results = knee.run("hello", seeds=3, jobs=2)
 rate: float = result.summary["flows"][0]["goodput_mbps"]
 frame: pl.DataFrame = result.samples
 scenario = knee.load("hello").replace({"duration": "3 s"})
+knee.score.evaluate("mine.py:Mine", stages=1)
 sim = knee.Simulation(scenario)
 sim.run_until("1 s")
 sim.apply(link="bottleneck", rate="5 Mbit/s")

@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knee import gym as gym
+    from knee import score as score
     from knee._core import Ack, Control, Packet, QueueContext
     from knee.errors import FolderError, InputError, KneeError, PhysicsError, ProgramError, RunError, ScenarioError
     from knee.figures import physics
@@ -103,8 +105,14 @@ _HOME = {
 }
 
 
-#: Modules that the documentation names as the package's own.
-_MODULES = {"batch": "knee.study.batch", "fidelity": "knee.study.fidelity", "physics": "knee.figures.physics"}
+#: Modules that the documentation names as the package's own; gym needs an extra, and says so.
+_MODULES = {
+    "batch": "knee.study.batch",
+    "fidelity": "knee.study.fidelity",
+    "gym": "knee.gym",
+    "physics": "knee.figures.physics",
+    "score": "knee.score",
+}
 
 
 # Type checkers would take any name for one that is there.
@@ -123,4 +131,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *__all__})
