@@ -7,17 +7,56 @@ they need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
 
 import typer
 
 from knee.study.shipped import SEARCHES, SWEEPS
 
+Completer = Callable[[str], list[str]]
 
-def scenarios(incomplete: str) -> list[str]:
-    """Shipped scenarios; if none matches, the shell completes files."""
-    from knee.scenario.paths import shipped
 
-    return _from(shipped(), incomplete)
+def _from(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _of(module: str, names: Callable[[Any], Iterable[str]]) -> Completer:
+    """Completes names that a module of knee's has, which is imported when they are asked for."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _from(names(import_module(f"knee.{module}")), incomplete)
+
+    return complete
+
+
+# If none matches, the shell completes files.
+scenarios = _of("scenario.paths", lambda paths: paths.shipped())
+ccs = _of("scenario.registry", lambda registry: registry.flow_controls())
+queues = _of("scenario.registry", lambda registry: registry.queues())
+receivers = _of("scenario.registry", lambda registry: registry.of("receivers"))
+traffic = _of("scenario.registry", lambda registry: registry.traffic())
+#: Models of links, of their loss and of their delay.
+links = _of(
+    "scenario.registry", lambda registry: [name for part in ("links", "losses", "delays") for name in registry.of(part)]
+)
+grounds = _of("grounds", lambda grounds: grounds.GROUNDS)
+#: Numbers of kernels that ``knee linux build`` was tried with, and of those that are built.
+kernels = _of("kernel.apt", lambda apt: apt.TRIED)
+built_kernels = _of("kernel.cache", lambda cache: dict.fromkeys(lab.number for lab in cache.built()))
+papers = _of("papers.recipes", lambda recipes: recipes.NAMES)
+#: Cases and groups of ``knee bench``.
+cases = _of("bench.cases", lambda cases: [*cases.GROUPS, *cases.CASES])
+#: Figures of a sweep.
+figures = _of("figures.register", lambda register: register.RUN)
+#: Recordings shipped with the program.
+references = _of("study.fidelity.shipped", lambda shipped: [*shipped.shipped(), "traffic"])
+#: Criteria of ``knee evaluate``, of all suites.
+criteria = _of(
+    "evaluate.criteria",
+    lambda criteria: [criterion.key for suite in criteria.SUITES for criterion in criteria.load(suite).criterion],
+)
+suites = _of("evaluate.criteria", lambda criteria: criteria.SUITES)
 
 
 def searches(incomplete: str) -> list[str]:
@@ -30,66 +69,10 @@ def sweeps(incomplete: str) -> list[str]:
     return [*_from(SWEEPS, incomplete), *scenarios(incomplete)]
 
 
-def ccs(incomplete: str) -> list[str]:
-    """Congestion controls."""
-    from knee.scenario import registry
-
-    return _from(registry.flow_controls(), incomplete)
-
-
-def queues(incomplete: str) -> list[str]:
-    """Queue disciplines."""
-    from knee.scenario import registry
-
-    return _from(registry.queues(), incomplete)
-
-
-def links(incomplete: str) -> list[str]:
-    """Models of links, of their loss and of their delay."""
-    from knee.scenario import registry
-
-    return _from([name for part in ("links", "losses", "delays") for name in registry.of(part)], incomplete)
-
-
-def receivers(incomplete: str) -> list[str]:
-    """Receivers."""
-    from knee.scenario import registry
-
-    return _from(registry.of("receivers"), incomplete)
-
-
-def traffic(incomplete: str) -> list[str]:
-    """Kinds of traffic."""
-    from knee.scenario import registry
-
-    return _from(registry.traffic(), incomplete)
-
-
 def several_ccs(incomplete: str) -> list[str]:
     """Congestion controls in a list: ``cubic,re`` becomes ``cubic,reno``."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in ccs(last)]
-
-
-def grounds(incomplete: str) -> list[str]:
-    """Grounds."""
-    from knee.grounds import GROUNDS
-
-    return _from(GROUNDS, incomplete)
-
-
-def kernels(incomplete: str) -> list[str]:
-    """Numbers of kernels that ``knee linux build`` was tried with."""
-    from knee.kernel.apt import TRIED
-
-    return _from(TRIED, incomplete)
-
-
-def built_kernels(incomplete: str) -> list[str]:
-    """Numbers of kernels that are built."""
-    from knee.kernel.cache import built
-
-    return _from(dict.fromkeys(lab.number for lab in built()), incomplete)
 
 
 def parts(incomplete: str) -> list[str]:
@@ -103,37 +86,8 @@ def listed(context: typer.Context, incomplete: str) -> list[str]:
     return [] if entries is None else entries(incomplete)
 
 
-def papers(incomplete: str) -> list[str]:
-    """Papers of ``knee reproduce``."""
-    from knee.papers.recipes import NAMES
-
-    return _from(NAMES, incomplete)
-
-
-def cases(incomplete: str) -> list[str]:
-    """Cases and groups of ``knee bench``."""
-    from knee.bench.cases import CASES, GROUPS
-
-    return _from([*GROUPS, *CASES], incomplete)
-
-
-def figures(incomplete: str) -> list[str]:
-    """Figures of a sweep."""
-    from knee.figures.register import RUN
-
-    return _from(RUN, incomplete)
-
-
-def references(incomplete: str) -> list[str]:
-    """Recordings shipped with the program."""
-    from knee.cli.fidelity_traffic import NAME
-    from knee.study.fidelity.shipped import shipped
-
-    return _from([*shipped(), NAME], incomplete)
-
-
 #: The lists of ``knee list``, each with the function that completes its names.
-PARTS: dict[str, Callable[[str], list[str]]] = {
+PARTS: dict[str, Completer] = {
     "scenarios": scenarios,
     "cc": ccs,
     "queues": queues,
@@ -143,21 +97,3 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "sweeps": lambda incomplete: _from(SWEEPS, incomplete),
     "searches": lambda incomplete: _from(SEARCHES, incomplete),
 }
-
-
-def _from(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def criteria(incomplete: str) -> list[str]:
-    """Criteria of ``knee evaluate``, of all suites."""
-    from knee.evaluate.criteria import SUITES, load
-
-    return _from([criterion.key for suite in SUITES for criterion in load(suite).criterion], incomplete)
-
-
-def suites(incomplete: str) -> list[str]:
-    """Suites of ``knee evaluate``."""
-    from knee.evaluate.criteria import SUITES
-
-    return _from(SUITES, incomplete)
