@@ -87,8 +87,6 @@ def _draw_buffer(results: Results) -> Chart:
     return drawing.figure(drawing.time(results["fig6"]), panel)
 
 
-#: A queue that never grants more than two packets.
-
 SHORT_PATH = [(0.0, 30.0, 20.0), (30.0, 60.0, 10.0)]
 
 EXPERIMENTS = [

@@ -23,8 +23,6 @@ ALL_RUN_S = (72.0, 200.0)
 #: At the end of a round the smaller window is at least so much of the larger one: a fair share in Fig. 4b.
 FAIR = 0.9
 
-#: Less than the queue goes with each decrease, which leaves the link idle.
-
 #: The paper repeats each experiment at least ten times and shows one run. On 10 Gbit/s that would take minutes.
 RUNS = 10
 
