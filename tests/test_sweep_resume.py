@@ -21,6 +21,7 @@ import knee
 from knee import grounds
 from knee.cli import main
 from knee.errors import FolderError, RunError
+from knee.grounds.ground import Measured
 from knee.grounds.sim import Sim
 from knee.scenario import paths
 from knee.scenario.model import Link
@@ -235,7 +236,7 @@ def test_an_extended_sweep_keeps_its_runs(tiny: Path) -> None:
 
 def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     definition, more = of("tiny.toml", "flows.0.cc=reno,cubic"), of("tiny.toml", "flows.0.cc=reno,cubic,bbr")
-    real = work.measured
+    real = Measured.summary
 
     def with_fewer(*given: Any, **also: Any) -> dict[str, Any]:
         told = real(*given, **also)
@@ -246,7 +247,7 @@ def test_runs_of_a_program_with_other_columns_are_put_aside(tiny: Path, monkeypa
             earlier.setattr(module, "fingerprint", lambda: "0123abc")
         fewer = {name: kind for name, kind in dataset.TABLES["runs"].items() if name != "completion_s"}
         earlier.setitem(dataset.TABLES, "runs", fewer)
-        earlier.setattr(work, "measured", with_fewer)
+        earlier.setattr(Measured, "summary", with_fewer)
         before = sweeps.run_sweep(definition, tiny / "s").runs.collect()
     made = sweeps.run_sweep(more, tiny / "s")
     made.write_page()
