@@ -50,8 +50,8 @@ impl Link {
 
     /// The packet that a wire sends now.
     #[inline]
-    pub const fn on_wire(&self) -> Option<&Departure> {
-        self.line.on_wire.as_ref()
+    pub fn on_wire(&self) -> Option<&Packet> {
+        self.line.on_wire.as_ref().map(|(packet, _)| packet)
     }
 
     /// A burst arrives `now`; the link is not due before.
@@ -221,8 +221,8 @@ pub struct Line {
     /// True if it only waits for its queue to release a packet, or for packets that have left a medium's queue to
     /// leave.
     waiting: bool,
-    /// The packet that a wire sends, and its bytes there; it leaves when the link is `due`.
-    on_wire: Option<Departure>,
+    /// The packet that a wire sends, how long it was in the queue, and its bytes there; it leaves when the link is `due`.
+    on_wire: Option<(Packet, Time)>,
     wire_bytes: u64,
     /// Packets that a medium has in transit.
     transit: Transit,
@@ -277,20 +277,18 @@ impl Line {
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {
         self.cx.now = now;
         if let Server::Wire(wire) = &mut self.server {
-            if let Some(departure) = self.on_wire {
+            if let Some((packet, sojourn)) = self.on_wire {
                 self.counters.departed += 1;
                 self.counters.bytes += self.wire_bytes;
-                sink(departure);
+                sink(Departure::of(packet, sojourn, now));
             }
             let max = wire.begun_within(until - now, self.full);
-            let Departure { at, packet, sojourn } = self.on_wire.get_or_insert_default();
+            let (packet, sojourn) = self.on_wire.get_or_insert_default();
             let count = queue.dequeue_run(max, packet, &mut self.cx);
             if count > 0 {
                 *sojourn = now.saturating_sub(packet.at);
-                packet.add_queued(*sojourn);
                 self.wire_bytes = self.framing.bytes(packet.size);
-                *at = now + wire.time_for(self.wire_bytes);
-                (self.due, self.waiting) = (*at, false);
+                (self.due, self.waiting) = (now + wire.time_for(self.wire_bytes), false);
             } else {
                 self.on_wire = None;
                 self.wait(queue, now);
@@ -368,20 +366,16 @@ impl Line {
     #[inline(never)]
     fn transmit_run(&mut self, now: Time, count: u32, mut sink: impl FnMut(Departure)) {
         // A copy stays in registers. In place, each packet would be read while parts of it are being written.
-        let (Server::Wire(wire), Some(mut departure)) = (&mut self.server, self.on_wire) else { return };
-        // Queueing delay on earlier links, the same for all of a run.
-        let before = departure.packet.queued.saturating_sub(Packet::queued_units(departure.sojourn));
+        let (Server::Wire(wire), Some((mut packet, mut sojourn))) = (&mut self.server, self.on_wire) else { return };
         let mut begins = now;
         for _ in 1..count {
-            sink(departure);
-            let Departure { at, packet, sojourn } = &mut departure;
-            *sojourn += *at - begins;
-            begins = *at;
-            *packet = packet.behind(1);
-            *at += wire.time_for(self.wire_bytes);
-            packet.queued = before + Packet::queued_units(*sojourn);
+            sink(Departure::of(packet, sojourn, self.due));
+            sojourn += self.due - begins;
+            begins = self.due;
+            packet = packet.behind(1);
+            self.due += wire.time_for(self.wire_bytes);
         }
-        (self.due, self.on_wire) = (departure.at, Some(departure));
+        self.on_wire = Some((packet, sojourn));
         self.counters.departed += u64::from(count - 1);
         self.counters.bytes += u64::from(count - 1) * self.wire_bytes;
     }

@@ -51,7 +51,7 @@ fn a_wire_sends_one_packet_after_the_other_and_a_full_queue_drops() {
     assert_eq!((link.due(), link.is_wire(), link.rate()), (Time::MAX, true, Some(RATE.as_bps())));
     link.arrive(&burst(MS, 0, 6), MS);
     // One is on the wire, three wait, two find the queue full.
-    assert_eq!((link.due(), link.held(), link.on_wire().unwrap().packet.payload.seq()), (MS * 2, 4, 0));
+    assert_eq!((link.due(), link.held(), link.on_wire().unwrap().payload.seq()), (MS * 2, 4, 0));
     assert_eq!(link.backlog(), Backlog { packets: 3, bytes: Bytes(3 * 1514) });
     assert!(link.has_unbooked());
     assert_eq!(drops(&mut link), [(4, MS), (5, MS)]);
@@ -260,9 +260,9 @@ fn a_wire_waits_for_a_queue_that_holds_packets_back_but_not_beyond_another_flow(
     assert!(wake > MS * 3 && wake < Time::MAX && link.held() > 0, "{wake}");
     let now = wake - MS * 2;
     link.arrive(&of(2, 100, now), now);
-    assert_eq!((link.due(), link.on_wire().unwrap().packet.flow), (now + MS, 2), "it does not wait");
+    assert_eq!((link.due(), link.on_wire().unwrap().flow), (now + MS, 2), "it does not wait");
     serve(&mut link, wake, &mut out);
-    assert_eq!(link.on_wire().unwrap().packet.flow, 1, "at {wake} the first flow goes on");
+    assert_eq!(link.on_wire().unwrap().flow, 1, "at {wake} the first flow goes on");
     assert_eq!(left(&mut out), [(100, now + MS, Time::ZERO)]);
 }
 

@@ -111,7 +111,7 @@ impl Driver {
             _ if self.last.0 == Time::MAX => Upcoming::Nothing,
             Event::Wire(i) | Event::Medium(i) => {
                 let on_wire = network.directions[i as usize].link.on_wire();
-                on_wire.map_or(Upcoming::Nothing, |departure| Upcoming::Departure(&departure.packet))
+                on_wire.map_or(Upcoming::Nothing, Upcoming::Departure)
             }
             Event::Pipe(i) if network.ends_a_path(i) => Upcoming::Arrivals(&network.pipes[i as usize]),
             _ => Upcoming::Nothing,
