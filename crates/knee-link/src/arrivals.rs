@@ -101,7 +101,8 @@ impl Arrivals {
             let Self { sorted, tie_breaks, .. } = self;
             sorted.clear();
             sorted.extend(tie_breaks.iter().map(|(key, _)| key));
-            sorted.sort_unstable_by(|a, b| precedes(*a, *b, tie_breaks));
+            // Each flow's are in order already: a stable sort merges such runs.
+            sorted.sort_by(|a, b| precedes(*a, *b, tie_breaks));
         } else {
             self.counting_sort(until - self.from);
         }
