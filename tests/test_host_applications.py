@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 import knee
-from knee.errors import ScenarioError
+from knee.errors import RunError, ScenarioError
+from knee.grounds import applications
 from knee.grounds.host import refuse
 from knee.grounds.host.host import Host
 from knee.scenario import from_dict
@@ -90,3 +92,14 @@ def test_what_it_does_not_carry_is_refused_by_name(
     told = {"duration": "1 s", "link": LINK, "flows": [{"cc": "reno", "rtt": "1 ms"}]} | change
     with pytest.raises(ScenarioError, match=said):
         refuse.check(from_dict(told))
+
+
+def test_a_run_with_applications_is_refused_where_their_program_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It ended in a raw FileNotFoundError, with a lab that had begun."""
+    monkeypatch.setattr(applications, "program", lambda: tmp_path / "knee-endpoint")
+    bulk = {"duration": "1 s", "link": LINK, "flows": [{"cc": "cubic", "rtt": "20 ms"}]}
+    with pytest.raises(RunError, match="no program knee-endpoint; make setup installs it"):
+        Host().observe(from_dict(bulk | {"probes": [{"rtt": "20 ms"}]}))
+    applications.require(from_dict(bulk))

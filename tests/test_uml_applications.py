@@ -25,7 +25,7 @@ BULK = {"cc": "cubic", "rtt": "20 ms", "label": "bulk"}
 @pytest.fixture(autouse=True)
 def _kernel() -> None:
     kernel()
-    assert not applications.missing(), "make setup installs the program of the ends"
+    assert applications.program().is_file(), "make setup installs the program of the ends"
 
 
 def both(**changed: Any) -> tuple[knee.Result, knee.Result]:

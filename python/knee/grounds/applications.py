@@ -22,7 +22,6 @@ from knee.scenario import offered, registry
 from knee.scenario.model import Flow, Scenario
 from knee.scenario.spec import span
 from knee.scenario.traffic import NO_CC, Probe, sends_datagrams
-from knee.system.missing import Missing
 from knee.system.text import JsonTable
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,9 +43,15 @@ def program() -> Path:
     return Path(sys.prefix) / "bin" / "knee-endpoint"
 
 
-def missing() -> list[Missing]:
-    """What a run with applications lacks."""
-    return [] if program().is_file() else [Missing("no program knee-endpoint", "make setup, or a wheel for Linux")]
+def require(scenario: Scenario) -> None:
+    """Checks that the program of the ends is there, if a scenario has applications or probes.
+
+    Raises:
+        RunError: it is not; says how to get it.
+    """
+    if any(flow.traffic is not None for flow, _ in flows(scenario)) and not program().is_file():
+        found = f"The run of {scenario.name} failed: no program knee-endpoint"
+        raise RunError(f"{found}; make setup installs it, or a wheel for Linux.")
 
 
 def flows(scenario: Scenario) -> list[tuple[Flow, int]]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from knee.errors import RunError
+from knee.grounds import applications
 from knee.grounds.ground import Ground, Measured, Request
 from knee.grounds.host import inside, plan, refuse
 from knee.grounds.host.figures import Seen
@@ -95,6 +96,7 @@ class Host(Ground):
 
     def observe(self, scenario: Scenario, request: Request | None = None) -> Seen:
         """Runs a scenario; a request's folder is not used."""
+        applications.require(scenario)
         task = plan.task(self.switch, scenario, request)
         progress = None if request is None else request.progress
         if task.rootless:

@@ -92,9 +92,7 @@ class Uml(Ground):
         if lab.sources != cache.sources_digest():
             lab = renew(lab)
         topology = Topology(scenario, capture=request.capture is not None)
-        lacks = applications.missing() if topology.applications else []
-        if lacks:
-            raise RunError(f"The run of {scenario.name} failed: {lacks[0].what}; {lacks[0].mend}.")
+        applications.require(scenario)
         ran: JsonTable = {"kernel": lab.release, "kernel_build": lab.key}
         ran |= {"programs": _programs(topology)} if topology.programs else {}
         given = {flow.cc: source for flow in scenario.flows if (source := kernel_source(flow.cc)) is not None}
