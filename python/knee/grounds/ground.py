@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from tomli_w import dumps
-
 from knee.figures.forms import Output
 from knee.results import named
 from knee.results.manifest import Manifest, content, manifest
@@ -113,7 +111,7 @@ class Measured:
         return Result(
             summary=self.summary(of.ground),
             manifest=about,
-            scenario_toml=dumps(paths.renamed_files(scenario.written, files.names)),
+            resolved=paths.renamed_files(scenario.written, files.names),
             own=scenario.own,
             inputs=files.places,
             tables=self.tables,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
+from tomli_w import dumps
 
 from knee.errors import FolderError, KneeError, RunError
 from knee.figures import FORMAT
@@ -30,7 +31,7 @@ from knee.results.folder import (
     writing,
 )
 from knee.results.manifest import Manifest
-from knee.scenario import Scenario, from_dict, paths
+from knee.scenario import Plain, Scenario, from_dict, paths
 from knee.system import files, forked
 from knee.system.text import to_json
 
@@ -48,7 +49,7 @@ class Result:
     Attributes:
         summary: figures per flow and link and fairness, as in ``summary.json``.
         manifest: with what, where and when it was made, as in ``manifest.json``.
-        scenario_toml: the resolved scenario, every default written out.
+        resolved: the scenario, every default written out, as plain data or as TOML.
         tables: its tables by name, each of which is an attribute too.
         own: the classes that are congestion controls of flows; of a result that was loaded, their names alone.
         inputs: the paths of the files that the scenario names and that travel with the result, by their names in it.
@@ -57,7 +58,7 @@ class Result:
 
     summary: Summary
     manifest: Manifest
-    scenario_toml: str
+    resolved: Plain | str
     tables: Tables = field(default_factory=Tables)
     own: Sequence[Named] = ()
     inputs: Mapping[str, Path] = field(default_factory=dict)
@@ -67,6 +68,11 @@ class Result:
         """Takes the files of the classes."""
         if self.own and not self.code:
             object.__setattr__(self, "code", sources(self.own))
+
+    @cached_property
+    def scenario_toml(self) -> str:
+        """The resolved scenario, every default written out."""
+        return self.resolved if isinstance(self.resolved, str) else dumps(self.resolved)
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -217,7 +223,7 @@ class Result:
         return cls(
             summary=cast(Summary, summary),
             manifest=cast(Manifest, without_digests(schema.read_json(folder / MANIFEST, schema.Manifest))),
-            scenario_toml=toml,
+            resolved=toml,
             tables=Tables(**{name: schema.read_table(folder / f"{name}.parquet", rows) for name, rows in most.items()}),
             inputs=inputs,
             own=absent(each["name"] for each in _classes_in(manifest)),
