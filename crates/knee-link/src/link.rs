@@ -221,8 +221,9 @@ pub struct Line {
     /// True if it only waits for its queue to release a packet, or for packets that have left a medium's queue to
     /// leave.
     waiting: bool,
-    /// The packet that a wire sends, how long it was in the queue, and its bytes there; it leaves when the link is `due`.
+    /// The packet that a wire sends, and how long it was in the queue; it leaves when the link is `due`.
     on_wire: Option<(Packet, Time)>,
+    /// Bytes that it takes there.
     wire_bytes: u64,
     /// Packets that a medium has in transit.
     transit: Transit,
