@@ -40,6 +40,7 @@ enum knee_wild_effect {
 #define KNEE_WILD_RATE		5000000
 #define KNEE_WILD_ROUND		40000
 #define KNEE_WILD_RECENT	16
+#define KNEE_WILD_BURST		5
 /* No threshold, as the kernel's TCP_INFINITE_SSTHRESH. */
 #define KNEE_WILD_NO_THRESHOLD	0x7fffffff
 
@@ -101,6 +102,7 @@ struct knee_lola_wild {
 	u64 rate_turned;	/* begin of the span of rate_greatest[0] */
 	u64 rate_last;	/* packets per second in the last round */
 	u64 rate_greatest[2];	/* of this span and of the one before */
+	u64 recent_began;	/* when the last burst of `recent` did */
 	u32 rate_delivered;	/* packets delivered at rate_since */
 	u32 competed_cwnd;
 	u32 acks_queue;	/* in the last RTT, which the others are without */
@@ -113,8 +115,8 @@ struct knee_lola_wild {
 	u32 silent_rtt;	/* RTT of the first of them */
 	u32 peak;	/* greatest queueing delay since the last probe */
 	u32 peak_cwnd;	/* the window then */
-	u32 recent_count;	/* RTTs in `recent`, all of slow start */
-	u32 recent[KNEE_WILD_RECENT];	/* a ring */
+	u32 recent_count;	/* bursts in `recent`, all of slow start */
+	u32 recent[KNEE_WILD_RECENT];	/* their least RTTs, a ring */
 	u8 phase;
 	bool known;	/* slow start ended since the start or a timeout */
 	bool has_competed;
@@ -252,6 +254,29 @@ static inline u32 knee_wild_acks_queue(struct knee_lola_wild *w,
 	return w->acks.least > 2ull * READ_ONCE(p->q_low) ? queue : 0;
 }
 
+/*
+ * Takes an RTT of slow start. It is of the last burst of ACKs if that began less
+ * than `burst` ago: an aggregate of the path is no queue.
+ */
+static inline void knee_wild_recent(struct knee_lola_wild *w, u64 now, u32 rtt,
+				    u32 burst)
+{
+	u64 place;
+
+	if (w->recent_count && knee_sub(now, w->recent_began) < burst) {
+		place = (w->recent_count - 1) % KNEE_WILD_RECENT;
+		w->recent[place] = knee_min(w->recent[place], rtt);
+		return;
+	}
+	place = w->recent_count % KNEE_WILD_RECENT;
+	w->recent[place] = rtt;
+	w->recent_began = now;
+	w->recent_count++;
+	/* The ring's places only count, and it stays full. */
+	if (w->recent_count == 2 * KNEE_WILD_RECENT)
+		w->recent_count = KNEE_WILD_RECENT;
+}
+
 static inline void knee_wild_sample(struct knee_lola_wild *w,
 				    const struct knee_lola_wild_params *p,
 				    const struct knee_wild_sample *s)
@@ -261,7 +286,7 @@ static inline void knee_wild_sample(struct knee_lola_wild *w,
 					  KNEE_U32_MAX;
 	u32 quiet = knee_div32(q_low * 3, 5);
 	u32 whole = knee_max(s->rtt, 1), rtt;
-	u64 now = s->now, place;
+	u64 now = s->now;
 
 	knee_cubic_sample(&w->cubic, now, whole);
 	knee_wild_rate(w, now, whole, s->delivered);
@@ -273,12 +298,8 @@ static inline void knee_wild_sample(struct knee_lola_wild *w,
 	w->rtt_mean = w->rtt_mean ? w->rtt_mean - w->rtt_mean / 64 + whole :
 				    (u64)whole * 64;
 	if (w->phase == KNEE_WILD_SLOW_START) {
-		place = w->recent_count % KNEE_WILD_RECENT;
-		w->recent[place] = rtt;
-		w->recent_count++;
-		/* The ring's places only count, and it stays full. */
-		if (w->recent_count == 2 * KNEE_WILD_RECENT)
-			w->recent_count = KNEE_WILD_RECENT;
+		knee_wild_recent(w, now, rtt,
+				 knee_div32(q_low, KNEE_WILD_BURST));
 	} else if (w->phase == KNEE_WILD_CWND_HOLD) {
 		w->rtt_hold = knee_max(w->rtt_hold, w->rtt_now);
 	}

@@ -8,7 +8,8 @@
  * the median of its last |m(i) - 2 m(i-1) + m(i-2)|. In use is the shortest
  * span that is quiet: its noise is at most `first`, for the shortest of all, or
  * `quiet`. All in us; RTTs below 2^31, so that a second difference has at most
- * 32 bits.
+ * 32 bits. For the least RTT, a gap between RTTs counts for at most the shortest
+ * span: all that waited in it have long RTTs.
  */
 #ifndef KNEE_NOISE_H
 #define KNEE_NOISE_H
@@ -47,6 +48,8 @@ struct knee_window {
 
 struct knee_noise {
 	struct knee_window window;
+	u64 clock;	/* the window's time */
+	u64 seen;	/* when the last RTT came */
 	u32 chosen;	/* the span in use */
 	u32 unused;
 	struct knee_blocks blocks[KNEE_NOISE_SPANS];
@@ -68,6 +71,8 @@ static inline void knee_noise_init(struct knee_noise *n)
 	int i, j;
 
 	knee_window_reset(&n->window);
+	n->clock = 0;
+	n->seen = 0;
 	n->chosen = 0;
 	for (i = 0; i < KNEE_NOISE_SPANS; i++) {
 		struct knee_blocks *b = &n->blocks[i];
@@ -225,8 +230,8 @@ static inline u32 knee_noise_level(const struct knee_noise *n)
 }
 
 /* Changes to the shortest span that is quiet. */
-KNEE_APART knee_noise_choose(struct knee_noise *n KNEE_NONNULL, u64 now,
-			     u32 shortest, u32 first, u32 quiet)
+KNEE_APART knee_noise_choose(struct knee_noise *n KNEE_NONNULL, u32 shortest,
+			     u32 first, u32 quiet)
 {
 	u64 chosen = KNEE_NOISE_SPANS - 1;
 	const struct knee_blocks *b;
@@ -243,7 +248,7 @@ KNEE_APART knee_noise_choose(struct knee_noise *n KNEE_NONNULL, u64 now,
 	if (chosen >= KNEE_NOISE_SPANS)
 		return 0;
 	b = &n->blocks[chosen];
-	knee_window_add(&n->window, now, knee_min(b->last, b->min),
+	knee_window_add(&n->window, n->clock, knee_min(b->last, b->min),
 			knee_noise_span(n, shortest));
 	return 0;
 }
@@ -257,13 +262,16 @@ static inline u32 knee_noise_update(struct knee_noise *n, u64 now, u32 rtt,
 {
 	int i, ended = 0;
 
+	n->clock += knee_min(knee_sub(now, n->seen), shortest);
+	n->seen = now;
 	for (i = 0; i < KNEE_NOISE_SPANS; i++)
 		ended |= knee_blocks_update(&n->blocks[i], now, rtt,
 					    knee_min((u64)shortest << i,
 						     KNEE_U32_MAX));
 	if (ended)
-		knee_noise_choose(n, now, shortest, first, quiet);
-	knee_window_add(&n->window, now, rtt, knee_noise_span(n, shortest));
+		knee_noise_choose(n, shortest, first, quiet);
+	knee_window_add(&n->window, n->clock, rtt,
+			knee_noise_span(n, shortest));
 	return n->window.least;
 }
 

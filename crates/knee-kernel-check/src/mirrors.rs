@@ -5,9 +5,9 @@ opaque! {
     Filter = knee_filter: 6;
     Lola = knee_lola: 13;
     Daimd = knee_daimd: 11;
-    Noise = knee_noise: 72;
+    Noise = knee_noise: 74;
     Reverse = knee_reverse: 5;
-    LolaWild = knee_lola_wild: 135;
+    LolaWild = knee_lola_wild: 138;
 }
 
 mirrors! {

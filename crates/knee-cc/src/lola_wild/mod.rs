@@ -17,28 +17,32 @@
 //!   as over Wi-Fi, are noise as before. As it makes the path longer, slow start leads to the window that the greatest
 //!   rate needs there.
 //!
-//! Slow start ends when the least of the last 16 RTTs is `2 q_low` above `RTT_min`, with a tailored decrease: a burst
-//! of its own is no queue. Cubic increase is that of CUBIC as in Linux, with its Reno-friendly region. Own queued
+//! Slow start ends when the least RTT of the last 16 bursts of ACKs ([`start`]) is `2 q_low` above `RTT_min`, with a
+//! tailored decrease: neither a burst of its own nor an aggregate of the path is a queue. Cubic increase is that of CUBIC as in Linux, with its Reno-friendly region. Own queued
 //! data are those at the mean RTT, since the rate is the window over that. Rounds, hold and decrease are LoLa's.
 
 mod drain;
 #[cfg(test)]
 mod kernel;
 mod noise;
+mod rate;
 mod reverse;
+mod start;
 
 use crate::cubic::Cubic;
 use crate::entry::{Entry, Family, edges};
 use crate::filter::WindowedMin;
 use crate::lola::equations;
 use crate::{
-    Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, View, increase,
+    Ack, CaState, Congestion, CongestionControl, Control, Init, Needs, Signal, StateChange, StateEvent, increase,
 };
 use drain::{Drain, Effect};
 use knee_core::convert::{saturating_u32, saturating_u64, truncated};
 use knee_core::{Time, params};
 use noise::Filter;
+use rate::Rate;
 use reverse::Reverse;
+use start::Recent;
 use std::ops::RangeInclusive;
 
 const PAPER: &str = "LoLa, Section V-A";
@@ -49,14 +53,14 @@ const TIMES: RangeInclusive<Time> = Time::from_micros(1)..=Time::from_secs(100);
 const KEPT: u32 = 4;
 /// Reductions in a row that nothing answers before `RTT_min` is reset.
 const SILENT: u32 = 2;
+/// RTTs of slow start are of one burst within `q_low` divided by this.
+const BURST: u64 = 5;
 /// Time from probe to probe while the queue stays.
 const PROBE: Time = Time::from_secs(2);
 /// Least time between probes that a loss or a falling queue starts.
 const GAP: Time = Time::from_secs(1);
 /// For this long after it competed, one reduction that others answer is enough.
 const MEMORY: Time = Time::from_secs(10);
-/// Span of the greatest rate: this, and up to twice as much.
-const RATE: Time = Time::from_secs(5);
 
 /// The registry entry of LoLa for networks that others use too.
 pub const ENTRY: Entry = Entry {
@@ -137,63 +141,6 @@ enum Phase {
     Probing,
 }
 
-/// The delivery rate, in packets per second, of each round trip of at least 40 ms.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    since: Time,
-    delivered: u64,
-    last: u64,
-    /// The greatest of this span of [`RATE`] and of the one before it.
-    greatest: [u64; 2],
-    turned: Time,
-}
-
-impl Rate {
-    const fn new(now: Time) -> Self {
-        Self { since: now, delivered: 0, last: 0, greatest: [0; 2], turned: now }
-    }
-
-    fn update(&mut self, view: &View, rtt: Time) {
-        let passed = view.now.saturating_sub(self.since);
-        if passed < rtt.max(Time::from_millis(40)) {
-            return;
-        }
-        self.last = view.delivered.saturating_sub(self.delivered).saturating_mul(1_000_000) / passed.as_micros();
-        (self.since, self.delivered) = (view.now, view.delivered);
-        if view.now.saturating_sub(self.turned) >= RATE {
-            (self.greatest, self.turned) = ([0, self.greatest[0]], view.now);
-        }
-        self.greatest[0] = self.greatest[0].max(self.last);
-    }
-
-    /// Packets that this many microseconds carry at the greatest rate.
-    fn carried(&self, us: u64) -> u32 {
-        let greatest = self.greatest[0].max(self.greatest[1]);
-        saturating_u32(greatest.saturating_mul(us) / 1_000_000)
-    }
-}
-
-/// The last RTTs of slow start, us.
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    rtts: [u64; 16],
-    count: usize,
-}
-
-impl Recent {
-    const NONE: Self = Self { rtts: [0; 16], count: 0 };
-
-    const fn update(&mut self, rtt: u64) {
-        self.rtts[self.count % self.rtts.len()] = rtt;
-        self.count += 1;
-    }
-
-    /// The least of them, once there are enough.
-    fn least(&self) -> Option<u64> {
-        self.rtts.iter().copied().min().filter(|_| self.count >= self.rtts.len())
-    }
-}
-
 /// A time in which the flow competed.
 #[derive(Clone)]
 struct Competition {
@@ -227,6 +174,8 @@ struct Wild {
     acks: WindowedMin,
     /// The ACKs' queue in the last RTT, us, which the others are without.
     acks_queue: u64,
+    /// RTTs of slow start that come within this time are of one burst.
+    burst: Time,
     start: Recent,
     /// True if slow start has ended since the start or a timeout.
     known: bool,
@@ -271,6 +220,7 @@ impl Wild {
             reverse: Reverse::NEW,
             acks: WindowedMin::new(noise::longest(params.t_measure)),
             acks_queue: 0,
+            burst: Time::from_micros(q_low / BURST),
             start: Recent::NONE,
             known: false,
             rate: Rate::new(init.now),
@@ -409,7 +359,7 @@ impl Wild {
         control.cwnd_cnt = 0;
         let feedback = self.feedback_delay();
         self.settled = now.saturating_add(feedback);
-        self.drain = Some(Drain::new(now, [before, control.cwnd], rtt, self.rate.last, feedback));
+        self.drain = Some(Drain::new(now, [before, control.cwnd], rtt, self.rate.last(), feedback));
     }
 
     /// Acts on the effect of the last reduction, once it is known.
@@ -536,7 +486,7 @@ impl CongestionControl for Wild {
             self.rtt_min = self.rtt_min.min(self.rtt_now);
             self.rtt_mean = if self.rtt_mean == 0 { whole * 64 } else { self.rtt_mean - self.rtt_mean / 64 + whole };
             match self.phase {
-                Phase::SlowStart => self.start.update(rtt),
+                Phase::SlowStart => self.start.update(now, rtt, self.burst),
                 Phase::CwndHold => self.rtt_hold = self.rtt_hold.max(self.rtt_now),
                 _ => {}
             }
@@ -607,7 +557,7 @@ impl CongestionControl for Wild {
             }
             StateEvent::Restart if now > self.delivered => {
                 self.start = Recent::NONE;
-                (self.rate.since, self.rate.delivered) = (now, change.view.delivered);
+                self.rate.restart(change.view);
             }
             _ => {}
         }

@@ -75,6 +75,11 @@ impl Blocks {
 pub struct Filter {
     blocks: [Blocks; SPANS],
     window: WindowedMin,
+    /// The window's time: a gap between RTTs counts for at most the shortest span, since all that waited in it have
+    /// long RTTs.
+    clock: Time,
+    /// When the last RTT came.
+    seen: Time,
     chosen: usize,
     /// Noise up to which the shortest span is quiet, us, and up to which the others are.
     quiet: [u64; 2],
@@ -89,6 +94,8 @@ impl Filter {
         Self {
             blocks: std::array::from_fn(|k| Blocks::new(length(k))),
             window: WindowedMin::new(shortest),
+            clock: Time::ZERO,
+            seen: Time::ZERO,
             chosen: 0,
             quiet,
         }
@@ -106,23 +113,26 @@ impl Filter {
 
     /// Takes an RTT in microseconds and returns the least of the span.
     pub fn update(&mut self, now: Time, rtt: u64) -> u64 {
+        let passed = now.saturating_sub(self.seen).min(self.blocks[0].length);
+        self.clock = self.clock.saturating_add(passed);
+        self.seen = now;
         let mut ended = false;
         for blocks in &mut self.blocks {
             ended |= blocks.update(now, rtt);
         }
         if ended {
             let quiet = self.blocks.iter().enumerate().position(|(k, blocks)| blocks.noise() <= self.quiet[k.min(1)]);
-            self.choose(quiet.unwrap_or(SPANS - 1), now);
+            self.choose(quiet.unwrap_or(SPANS - 1));
         }
-        self.window.update(now, rtt)
+        self.window.update(self.clock, rtt)
     }
 
-    fn choose(&mut self, span: usize, now: Time) {
+    fn choose(&mut self, span: usize) {
         if span != self.chosen {
             self.chosen = span;
             self.window = WindowedMin::new(self.span());
             let Blocks { last: [last, _], min, .. } = self.blocks[span];
-            self.window.update(now, last.min(min));
+            self.window.update(self.clock, last.min(min));
         }
     }
 }
@@ -176,6 +186,20 @@ mod tests {
             least = filter.update(Time::from_millis(ms), rtt);
         }
         assert_eq!(least, 40_000, "{}", filter.span());
+    }
+
+    /// After a medium was busy for 700 ms, the RTTs of all that waited are long. They are of one moment.
+    #[test]
+    fn rtts_after_a_gap_do_not_displace_those_before_it() {
+        let mut filter = Filter::new(Time::from_millis(40), [600; 2]);
+        for ms in 0..9_950 {
+            filter.update(Time::from_millis(ms), if (ms / 50).is_multiple_of(2) { 40_000 } else { 48_000 });
+        }
+        assert!(filter.span() > Time::from_millis(40));
+        for us in 0..64 {
+            let now = Time::from_millis(10_650) + Time::from_micros(us);
+            assert_eq!(filter.update(now, 740_000), 40_000, "{}", filter.span());
+        }
     }
 
     #[test]
