@@ -18,8 +18,9 @@
 //!   rate needs there.
 //!
 //! Slow start ends when the least RTT of the last 16 bursts of ACKs ([`start`]) is `2 q_low` above `RTT_min`, with a
-//! tailored decrease: neither a burst of its own nor an aggregate of the path is a queue. Cubic increase is that of CUBIC as in Linux, with its Reno-friendly region. Own queued
-//! data are those at the mean RTT, since the rate is the window over that. Rounds, hold and decrease are LoLa's.
+//! tailored decrease: neither a burst of its own nor an aggregate of the path is a queue. Cubic increase is that of
+//! CUBIC as in Linux, with its Reno-friendly region. Own queued data are those at the mean RTT, since the rate is the
+//! window over that. Rounds, hold and decrease are LoLa's.
 
 mod drain;
 #[cfg(test)]
