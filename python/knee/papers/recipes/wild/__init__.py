@@ -200,9 +200,9 @@ def _cells(study: Study, results: Results) -> dict[tuple[str, str], Cell]:
 
 
 _FIXED = Study(NETWORKS, SCHEMES, _SEEDS, NETWORKS)
-_DRAWN_NETWORKS = drawn(_DRAWN, _DRAW_SEED)
+DRAWN_NETWORKS = drawn(_DRAWN, _DRAW_SEED)
 _RANDOM = Study(
-    _DRAWN_NETWORKS,
+    DRAWN_NETWORKS,
     {key: SCHEMES[key] for key in SCHEMES if key not in ("lola", "daimd_5")},
     1,
     drawn(1, _DRAW_SEED),
@@ -272,8 +272,8 @@ PAPER = Paper(
             runs=_RANDOM.runs(),
             measure=_RANDOM.measure,
             tables=lambda results, _: [
-                _RANDOM.counts(results, _by_wanted(_DRAWN_NETWORKS)),
-                _RANDOM.counts(results, _by_kind(_DRAWN_NETWORKS)),
+                _RANDOM.counts(results, _by_wanted(DRAWN_NETWORKS)),
+                _RANDOM.counts(results, _by_kind(DRAWN_NETWORKS)),
                 _RANDOM.table(results),
             ],
         ),
