@@ -28,9 +28,12 @@
 //! `learn_initial` (Section 6) starts a flow with an average over the buffers that other flows had at the ends of their
 //! GIs, each new one counting an eighth.
 //!
-//! `max_idle`, ours: after a longer pause the flow is measured anew, as after its first packet, with the buffer that it
-//! has. Applications that pause make the queue run empty whatever the buffer is, and so does the slow start after it:
-//! with bursts of CUBIC the buffer is enlarged again and again. A loss empties a queue for a round-trip time at most.
+//! `max_idle`, ours: after a longer pause the flow is measured anew, as after its first packet. Applications that pause
+//! make the queue run empty whatever the buffer is, and so does the slow start after it: bursts of CUBIC would enlarge
+//! the buffer again and again. A loss empties a queue for a round-trip time at most. The pause also ends the guard
+//! interval, since bursts may end before it does: if the LI is longer than `max_idle`, the buffer shrinks by the least
+//! queue that a packet met in it, or, if the last interval is so long and had idle time, grows by at most a half. The
+//! guard interval after the pause lasts by the LI before it, not by a first interval that slow start makes short.
 //!
 //! Notes per flow, at each full queue: "idle" (s, in this interval) and the branch by name with its figure, "enlarge"
 //! (packets gained), "restart" (the interval that ended, s), "reduce" (packets of the standing queue, 0 if there was
@@ -136,6 +139,15 @@ struct Cocoa {
     learned: Option<f64>,
 }
 
+/// What packets met as they came.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    /// When the last one came.
+    last: Time,
+    /// Least that one met in the queue.
+    least: u32,
+}
+
 /// A span between two losses.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
@@ -146,11 +158,13 @@ struct Interval {
     sent: u64,
     /// Least that was left queued when a packet had gone. `None` if no packet went.
     least: Option<u32>,
+    /// The packets that came, which are not those of the drain before a pause. `None` if no packet was taken.
+    met: Option<Met>,
 }
 
 impl Interval {
     fn new(start: Time) -> Self {
-        Self { start, idle: Time::ZERO, sent: 0, least: None }
+        Self { start, idle: Time::ZERO, sent: 0, least: None, met: None }
     }
 }
 
@@ -269,10 +283,33 @@ impl FlowState {
         length
     }
 
-    /// Forgets what was measured, as before the first packet.
+    /// A pause of the application since `empty`: it ends the interval and the guard interval as losses would.
+    fn on_pause(&mut self, empty: Time, settings: &CocoaSettings, id: u32, cx: &mut Context) {
+        let Interval { start, idle, sent, met, .. } = self.interval;
+        if let (Some(met), Some(_), false) = (met, self.guard_end, self.enlarged) {
+            let length = met.last - start;
+            if length >= self.longest.length {
+                self.longest = Longest { length, standing: met.least };
+            }
+            // The effect of a loss shows within `max_idle`.
+            if length > settings.max_idle && idle > Time::ZERO {
+                // Slow start may be to blame for a part of it, so that the buffer grows by at most a half.
+                let most = settings.max_increase.of_packets(self.buffer).min(self.buffer + self.buffer.div_ceil(2));
+                let gain = missed_packets(sent, empty - start - idle, idle).min(most - self.buffer);
+                note(cx, id, "enlarge", f64::from(gain));
+                self.resize(self.buffer + gain, id, cx);
+            } else if self.longest.length > settings.max_idle {
+                note(cx, id, "reduce", f64::from(self.longest.standing));
+                self.resize(self.buffer.saturating_sub(self.longest.standing).max(1), id, cx);
+            }
+        }
+        self.measure_anew(cx.now);
+    }
+
+    /// Forgets what was measured, as before the first packet, but for the LI, by which the next GI is long enough.
     fn measure_anew(&mut self, now: Time) {
         self.interval = Interval::new(now);
-        self.longest = Longest { length: Time::ZERO, standing: 0 };
+        self.longest.standing = 0;
         (self.guard_end, self.enlarged) = (None, false);
     }
 
@@ -322,11 +359,13 @@ impl BufferRule for Cocoa {
         if let Some(since) = flow.idle_since.take() {
             let idle = cx.now - since;
             if idle > self.settings.max_idle {
-                flow.measure_anew(cx.now);
+                flow.on_pause(since, &self.settings, id, cx);
             } else {
                 flow.interval.idle += idle;
             }
         }
+        let least = flow.interval.met.map_or(held, |met| met.least.min(held));
+        flow.interval.met = Some(Met { last: cx.now, least });
         Admission::Take
     }
 

@@ -203,6 +203,59 @@ fn an_idle_time_beyond_the_limit_is_the_applications() {
     assert_eq!(enlarged_after(100, 99), (vec![], vec![0.01, 0.003]));
 }
 
+fn pausing(max_idle_ms: u64) -> Bench {
+    Bench::after_first_loss(&[("max_idle", Value::Time(Time::from_millis(max_idle_ms)))])
+}
+
+/// After the loss at 10 ms packets meet two others, the last at 30 ms; the queue is empty from 35 ms on.
+#[test]
+fn a_pause_takes_the_least_queue_that_a_packet_met() {
+    for (max_idle, reductions, buffers) in [(19, vec![2.0], vec![4.0, 2.0]), (20, vec![], vec![4.0])] {
+        let mut bench = pausing(max_idle);
+        bench.leave(&[12, 14]);
+        bench.come(16, 1);
+        bench.leave(&[18]);
+        bench.come(30, 1);
+        bench.leave(&[32, 33, 35]);
+        bench.come(100, 1);
+        assert_eq!((bench.noted("reduce"), bench.noted("buffer")), (reductions, buffers), "{max_idle}");
+    }
+}
+
+#[test]
+fn a_pause_after_a_drain_alone_takes_nothing() {
+    let mut bench = pausing(20);
+    bench.leave(&[20, 40, 60, 80]);
+    bench.come(200, 1);
+    assert_eq!(bench.noted("reduce"), []);
+}
+
+/// The queue is empty from 18 to 27 ms; eight packets leave in the other 12 ms: six more could have.
+#[test]
+fn after_idle_time_a_pause_enlarges_the_buffer_by_at_most_a_half() {
+    for (max_idle, gains) in [(16, vec![2.0]), (17, vec![])] {
+        let mut bench = pausing(max_idle);
+        bench.leave(&[12, 14, 16, 18]);
+        bench.come(27, 4);
+        bench.leave(&[28, 29, 30, 31]);
+        bench.come(100, 1);
+        assert_eq!(bench.noted("enlarge"), gains, "{max_idle}");
+    }
+}
+
+/// The guard interval after a pause lasts by the 20 ms before it, not by the 3 ms until the next loss.
+#[test]
+fn the_longest_interval_before_a_pause_counts_after_it() {
+    let mut bench = pausing(19);
+    bench.leave(&[12]);
+    bench.come(30, 1);
+    bench.leave(&[32, 33, 34, 35]);
+    bench.come(100, 1);
+    assert_eq!(bench.noted("buffer"), [4.0, 1.0]);
+    bench.come(103, 1);
+    assert_eq!((bench.noted("restart"), bench.noted("guard_interval")), (vec![0.01, 0.003], vec![0.0125, 0.025]));
+}
+
 #[test]
 fn a_new_flow_may_start_with_what_others_came_to() {
     for (learn, expected) in [(false, 100.0), (true, 90.0)] {
