@@ -6,16 +6,14 @@ mod histogram;
 mod link;
 mod record;
 mod rows;
-mod spread;
 mod states;
 
 pub use datagrams::{DatagramCounts, DatagramWatch};
 pub use flow::{FlowCounts, FlowWatch, no_figures};
-pub use histogram::Histogram;
+pub use histogram::{Histogram, Spread};
 pub use link::{Drops, LinkCounts, LinkWatch};
 pub use record::{FlowRecord, Interval, Record};
 pub use rows::Rows;
-pub use spread::Spread;
 pub use states::States;
 
 /// Increase of a counter since it was `before`.

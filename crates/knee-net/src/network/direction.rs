@@ -89,7 +89,7 @@ impl Direction {
     #[inline]
     pub fn serve(&mut self, now: Time) -> Option<Packet> {
         let departure = self.link.serve(now)?;
-        self.watch.book_one(&departure);
+        self.watch.book(std::slice::from_ref(&departure));
         Some(departure.packet)
     }
 

@@ -109,15 +109,6 @@ impl LinkWatch {
         }
     }
 
-    /// Books that of a packet that has left by itself.
-    #[inline]
-    pub fn book_one(&mut self, departure: &Departure) {
-        self.interval.add(departure.sojourn);
-        if self.from.is_some() {
-            self.delay.count(departure.sojourn);
-        }
-    }
-
     /// Notes a drop, perhaps of an ACK; gives those before it that it does not belong to.
     pub fn note_drop(&mut self, flow: u32, is_ack: bool, now: Time) -> Option<Drops> {
         self.ack_drops += u64::from(is_ack);

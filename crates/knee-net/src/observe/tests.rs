@@ -76,10 +76,10 @@ fn a_links_figures_are_of_their_window_and_its_rows_of_all_time() {
     (at_begin.drops, at_begin.marks) = (3, 4);
     let mut at_end = counts(4000, 8000);
     (at_end.drops, at_end.marks) = (5, 11);
-    watch.book_one(&departure(100));
+    watch.book(&[departure(100)]);
     watch.note_drop(0, true, ms(1));
     watch.begin(at_begin);
-    watch.book_one(&departure(10));
+    watch.book(&[departure(10)]);
     watch.book(&[departure(20), departure(30)]);
     for is_ack in [true, false, true] {
         watch.note_drop(0, is_ack, ms(2));
@@ -102,9 +102,9 @@ fn a_links_figures_are_of_their_window_and_its_rows_of_all_time() {
 #[test]
 fn a_row_has_the_delays_of_its_interval_also_from_before_the_figures_began() {
     let mut watch = LinkWatch::default();
-    watch.book_one(&departure(40));
+    watch.book(&[departure(40)]);
     watch.begin(counts(0, 0));
-    watch.book_one(&departure(20));
+    watch.book(&[departure(20)]);
     let row = watch.row(0, 0.1, counts(0, 0), Backlog::default());
     assert_eq!((row.queue_delay_mean_ms, row.queue_delay_max_ms), (30.0, 40.0));
     let row = watch.row(0, 0.2, counts(0, 0), Backlog::default());
@@ -114,7 +114,7 @@ fn a_row_has_the_delays_of_its_interval_also_from_before_the_figures_began() {
 #[test]
 fn a_link_whose_figures_have_not_begun_has_none() {
     let mut watch = LinkWatch::default();
-    watch.book_one(&departure(40));
+    watch.book(&[departure(40)]);
     watch.book(&[departure(40)]);
     watch.note_drop(0, true, ms(1));
     watch.row(0, 0.1, counts(1, 2), Backlog::default());
