@@ -383,6 +383,11 @@ mod tests {
             let why = obstacle(&[link()], &[stream.clone(), new.clone(), other]);
             assert_eq!(why, Some(Obstacle::DependentConnections));
         }
+        // Two of their packets may land at the same time there.
+        for other in [self::with("burst", json!(3000)), self::with("jitter", json!(1))] {
+            let why = obstacle(&[link(), other], &[flow(&[1], 20), new.clone()]);
+            assert_eq!(why, Some(Obstacle::ConnectionsOverMedium));
+        }
     }
 
     #[test]
@@ -390,6 +395,10 @@ mod tests {
         // A batch of 2 ms has 1.66 full packets of 1.2 ms: one, for which 16 flows are enough.
         assert_eq!(obstacle(&[link()], &vec![flow(&[0], 2); 16]), None);
         assert_eq!(obstacle(&[link()], &vec![flow(&[0], 2); 17]), Some(Obstacle::FewActive));
+        // Two links carry one each.
+        let over_both = |count: usize| vec![flow(&[0, 1], 2); count];
+        assert_eq!(obstacle(&[link(), link()], &over_both(32)), None);
+        assert_eq!(obstacle(&[link(), link()], &over_both(33)), Some(Obstacle::FewActive));
     }
 
     #[test]

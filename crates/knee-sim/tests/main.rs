@@ -14,6 +14,7 @@ mod laws;
 mod losses;
 mod networks;
 mod observing;
+mod outside;
 #[cfg(feature = "quic")]
 mod own;
 mod own_traffic;

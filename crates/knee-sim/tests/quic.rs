@@ -3,6 +3,7 @@
 
 use crate::laws;
 use crate::networks::{MS, S, flow, link, spec};
+use crate::runs;
 use knee_core::{ConnectionId, Packet, Time};
 use knee_net::SpecError;
 use knee_sim::{Output, Simulation, Spec, Tap};
@@ -164,4 +165,53 @@ fn persistent_congestion_counts_as_a_timeout() {
         recorded
     };
     assert_eq!(RENO.map(|cc| (timeouts(cc, 0.0), timeouts(cc, 1.0))), [(0, 1); 2]);
+}
+
+/// RFC 9000, 10.1: a connection is closed once nothing has come for the idle timeout, or, if that is longer, for three
+/// PTOs: each the smoothed RTT, up to four times its variation (at first half of it), and 25 ms by which an ACK may be
+/// late.
+#[test]
+fn an_idle_connection_is_closed_after_its_timeout_or_three_ptos() {
+    for (timeout, least, most) in [(10, 3.0 * 65.0, 3.0 * 145.0), (700, 700.0, 700.0), (3_000, 3_000.0, 3_000.0)] {
+        let mut transfer = flow("reno", 40 * MS, 0, 10 * S);
+        transfer["bytes"] = json!(30_000);
+        let mut spec = over(10 * S, usual(), transfer);
+        spec["quic"] = json!({"idle_timeout": timeout * MS});
+        let (output, rows) = runs::run(&spec);
+        let closed = output.event_names.iter().position(|name| name == "idle_timeout").unwrap();
+        let times: Vec<f64> =
+            rows.events.iter().filter(|row| row.event as usize == closed).map(|row| row.t_s).collect();
+        let [at] = times[..] else { panic!("closed once, not {times:?}") };
+        let idle = (at - output.flows[0].completion_s.unwrap()) * 1e3;
+        assert!((least - 1e-6..most + 1e-6).contains(&idle), "{idle} ms where the timeout is {timeout} ms");
+    }
+}
+
+/// RFC 9001, 4.6 and RFC 9000, 8.1.2: a byte is acknowledged after a round trip for the handshake and one for itself.
+/// With 0-RTT it needs no handshake, and with Retry that takes a round trip more.
+#[test]
+fn zero_rtt_saves_a_round_trip_and_retry_costs_one() {
+    for (quic, round_trips) in [(json!({}), 2), (json!({"zero_rtt": true}), 1), (json!({"retry": true}), 3)] {
+        let mut transfer = flow("reno", 100 * MS, 0, 10 * S);
+        transfer["bytes"] = json!(1);
+        let mut spec = over(10 * S, link(1_000_000_000, &json!(null)), transfer);
+        spec["quic"] = quic;
+        let took = runs::run(&spec).0.flows[0].completion_s.unwrap() * 1e3;
+        assert!((took / 100.0 - f64::from(round_trips)).abs() < 0.01, "{took} ms, not {round_trips} round trips");
+    }
+}
+
+/// RFC 9221, 5: DATAGRAM frames are not sent again. Nothing crosses the link from 1 s on: once the connection has timed
+/// out, all datagrams that were sent have arrived or are lost.
+#[test]
+fn datagrams_of_a_connection_that_times_out_are_lost() {
+    let mut calls = flow("reno", 40 * MS, 0, 2 * S);
+    calls["traffic"] = json!({"kind": "udp", "packet": 200, "interval": 20 * MS});
+    let mut spec = over(10 * S, usual(), calls);
+    spec["quic"] = json!({"idle_timeout": S});
+    spec["changes"] = json!([{"at": S, "what": {"loss": {"link": 0, "loss": 1.0}}}]);
+    let (output, _) = runs::run(&spec);
+    let datagrams = output.flows[0].datagrams.as_ref().unwrap();
+    assert!(datagrams.received > 40 && datagrams.lost > 0, "{datagrams:?}");
+    assert_eq!(datagrams.received + datagrams.lost, datagrams.sent);
 }

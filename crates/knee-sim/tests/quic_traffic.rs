@@ -152,6 +152,9 @@ fn datagrams_do_over_quic_what_they_do_over_udp() {
             let datagrams = flow.datagrams.clone().unwrap();
             (flow.goodput_mbps, datagrams.sent, datagrams.received, datagrams.lost, datagrams.owd_mean_ms)
         };
+        // The connection has a window, and datagrams alone have none.
+        let window = [&udp, &quic].map(|output| output.flows[0].cwnd_mean_packets);
+        assert!(window[0].is_none() && window[1] > Some(1.0), "{window:?}");
         let (udp_mbps, _, _, _, udp_owd) = of(&udp);
         let (mbps, sent, received, lost, owd) = of(&quic);
         assert!((mbps / udp_mbps - 1.0).abs() < 0.02, "{mbps}, not {udp_mbps}");

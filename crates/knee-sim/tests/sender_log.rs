@@ -372,3 +372,17 @@ fn datagrams_over_quic_are_logged_as_such() {
     assert!(frames.len() > 90 && frames.iter().all(|frame| frame["frame_type"] == "datagram"), "{frames:?}");
     assert!(frames.iter().all(|frame| frame["length"] == 472), "{frames:?}");
 }
+
+/// RFC 9000, 12.3: packets of an end are numbered in the order in which they leave, here without gaps. Those of its
+/// handshake count for themselves.
+#[test]
+fn a_log_of_quic_has_each_packet_of_data_once() {
+    let mut bulk = flow("reno", 40 * MS, 0, 2 * S);
+    bulk["transport"] = json!("quic");
+    let logged = Logged::run(&spec(2 * S, &[link(10_000_000, &json!({"packets": 50}))], &[bulk]));
+    let sent = logged.records[0].iter().filter(|record| record["name"].as_str().unwrap().ends_with("packet_sent"));
+    let headers = sent.map(|record| &record["data"]["header"]).filter(|header| header["packet_type"] == "1RTT");
+    let numbers: Vec<u64> = headers.map(|header| header["packet_number"].as_u64().unwrap()).collect();
+    assert!(numbers.len() > 1_000, "{} packets", numbers.len());
+    assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "{numbers:?}");
+}

@@ -113,6 +113,14 @@ fn task(duration: u64) -> Task {
 }
 
 #[test]
+fn a_reward_is_the_weighted_sum_of_the_figures() {
+    let figures =
+        knee_sim::policy::Figures { length_s: 1.0, throughput_bps: 2e6, rtt_s: 0.5, queueing_s: 0.25, loss: 0.125 };
+    let reward = Reward { throughput: 3e-6, rtt: -5.0, queueing: -7.0, loss: -11.0 };
+    assert_eq!(reward.of(&figures).to_bits(), (6.0 - 2.5 - 1.75 - 1.375_f64).to_bits());
+}
+
+#[test]
 fn bits_of_a_fleet_do_not_depend_on_its_threads() {
     let run = |threads: usize| -> Vec<Observations> {
         let mut fleet = Fleet::new(vec![task(S), task(S / 2)], 5, threads).unwrap();
@@ -195,6 +203,7 @@ fn queue_task(probability: f64) -> (Vec<f64>, f64, f64) {
         assert!(
             episode.observation().iter().zip(QUEUE_RANGES).all(|(value, (_, low, high))| (low..=high).contains(value))
         );
+        assert_eq!(episode.applied(), [probability]);
         let figures = episode.figures();
         assert!(figures.throughput_bps <= 10e6 * 1.1 && figures.queueing_s <= figures.rtt_s + 1e-12);
         waited.push(figures.queueing_s);
@@ -253,9 +262,21 @@ proptest! {
     }
 }
 
+/// Bits of the last numbers of an observation: where rate, delay and loss are within their bounds.
+fn places(episode: &NetworkEpisode) -> [u32; 3] {
+    episode.observation().last_chunk().unwrap().map(f32::to_bits)
+}
+
+/// Bits of a value in single precision, in which observations are.
+fn single(value: f64) -> u32 {
+    (value as f32).to_bits()
+}
+
 #[test]
 fn conditions_are_where_an_action_puts_them() {
     let mut episode = NetworkEpisode::begin(read(&two_flows("reno")), 0, &BOUNDS).unwrap();
+    // Before the first action the rate is 1 of 0.3 to 3, and nothing is added.
+    assert_eq!(places(&episode), [0.7 / 2.7, 0.0, 0.0].map(single));
     for (action, rate, delay, loss) in [
         ([0.0, 0.0, 0.0], 6e6, 0.0, 0.0),
         ([1.0, 1.0, 1.0], 60e6, 30e6, 0.05),
@@ -266,6 +287,13 @@ fn conditions_are_where_an_action_puts_them() {
         assert_eq!(episode.applied(), [rate, delay, loss]);
         let figures = episode.figures();
         assert!((figures.throughput_bps + figures.rtt_s * rate - rate).abs() < 1.0, "the rest was not used");
+        let clamped = action.map(|place| if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) });
+        assert_eq!(places(&episode), clamped.map(single));
+        let [utilization, waiting] = episode.observation().first_chunk().copied().unwrap();
+        let expected = [figures.throughput_bps / rate, figures.queueing_s / 0.010].map(single);
+        assert_eq!([utilization, waiting].map(f32::to_bits), expected);
+        // 60 packets wait for 121 ms at the least rate, and one for 0.2 ms at the greatest.
+        assert!((0.0..0.122).contains(&figures.queueing_s), "{figures:?}");
     }
     // Two flows cross the link.
     assert_eq!(episode.spec().changes.len(), 4 * 4);

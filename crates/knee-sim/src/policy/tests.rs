@@ -114,6 +114,21 @@ fn a_rate_sets_a_window_of_two_round_trips() {
     assert_eq!(control.cwnd, 20);
 }
 
+/// Four times the greatest rate at which the flow delivered, and ten packets in a round trip.
+#[test]
+fn the_largest_rate_follows_from_what_the_flow_delivered() {
+    let settings = Settings { lever: Lever::Rate, ..settings(20) };
+    let mut steered = Steered::new(&settings, &init(0, 20));
+    acked(&mut steered, 5, 25, 4, &mut Control::initial(10));
+    steered.with(|pilot| {
+        pilot.close();
+        pilot.act(1e300);
+        // 4 packets of 1448 bytes in 20 ms, and an RTT of 25 ms.
+        let most = (4.0 * 200.0 + 10.0 / 0.025) * 1448.0 * 8.0;
+        assert!((pilot.level() / most - 1.0).abs() < 1e-9, "{}", pilot.level());
+    });
+}
+
 #[test]
 fn a_policy_and_one_that_is_steered_by_its_network_give_the_same_bits() {
     proptest!(ProptestConfig::with_cases(200), |(seed: u64, gaps in prop::collection::vec(1u64..90, 1..200))| {

@@ -103,3 +103,31 @@ impl BatchScheduler {
         self.pending[flows as usize..].iter().map(|pending| pending.acks.len() as u64).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// They come by time, then by key, then in the order in which they were added, whatever was taken between.
+        #[test]
+        fn actions_come_by_time_and_key_and_then_as_they_were_added(
+            steps in prop::collection::vec(prop::option::weighted(0.7, (0u64..4, 0u64..3)), 1..100)
+        ) {
+            let (mut due, mut waiting) = (DueActions::default(), Vec::new());
+            for (number, step) in (0..).zip(steps) {
+                if let Some((at, key)) = step {
+                    due.add(Time::from_nanos(at), key, number, Action::Wake);
+                    waiting.push((Time::from_nanos(at), key, number));
+                    continue;
+                }
+                let first = waiting.iter().copied().min();
+                prop_assert_eq!(due.next(), first.map_or(Time::MAX, |(at, ..)| at));
+                prop_assert!(due.take(due.next()).is_none(), "none is due before the first");
+                prop_assert_eq!(due.take(Time::MAX).map(|(at, key, number, _)| (at, key, number)), first);
+                waiting.retain(|&each| Some(each) != first);
+            }
+        }
+    }
+}
