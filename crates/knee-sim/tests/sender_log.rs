@@ -385,4 +385,9 @@ fn a_log_of_quic_has_each_packet_of_data_once() {
     let numbers: Vec<u64> = headers.map(|header| header["packet_number"].as_u64().unwrap()).collect();
     assert!(numbers.len() > 1_000, "{} packets", numbers.len());
     assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "{numbers:?}");
+    // Each packet that comes from the receiver has an ACK.
+    let came = logged.records[0].iter().filter(|record| record["name"].as_str().unwrap().ends_with("packet_received"));
+    let came = came.map(|record| &record["data"]).filter(|data| data["header"]["packet_type"] == "1RTT");
+    let frames: Vec<_> = came.map(|data| &data["frames"][0]["frame_type"]).collect();
+    assert!(frames.len() > 300 && frames.iter().all(|frame| **frame == "ack"), "{frames:?}");
 }

@@ -294,6 +294,8 @@ fn conditions_are_where_an_action_puts_them() {
         assert_eq!([utilization, waiting].map(f32::to_bits), expected);
         // 60 packets wait for 121 ms at the least rate, and one for 0.2 ms at the greatest.
         assert!((0.0..0.122).contains(&figures.queueing_s), "{figures:?}");
+        let full_10ms = 60.0 * 1514.0 * 8.0 / rate / 0.010;
+        assert!(f64::from(episode.observation()[2]) <= full_10ms, "{:?}", episode.observation());
     }
     // Two flows cross the link.
     assert_eq!(episode.spec().changes.len(), 4 * 4);

@@ -114,6 +114,17 @@ fn a_rate_sets_a_window_of_two_round_trips() {
     assert_eq!(control.cwnd, 20);
 }
 
+#[test]
+fn an_interval_is_cut_only_after_it_has_begun() {
+    let steered = Steered::new(&settings(20), &init(5, 20));
+    steered.with(|pilot| {
+        pilot.cut(Time::from_millis(5));
+        assert_eq!(pilot.end(), Time::from_millis(25));
+        pilot.cut(Time::from_millis(6));
+        assert_eq!(pilot.end(), Time::from_millis(6));
+    });
+}
+
 /// Four times the greatest rate at which the flow delivered, and ten packets in a round trip.
 #[test]
 fn the_largest_rate_follows_from_what_the_flow_delivered() {
