@@ -97,11 +97,9 @@ impl LinkWatch {
     /// Books the queueing delays of packets that have left.
     #[inline]
     pub fn book(&mut self, departed: &[Departure]) {
-        let mut spread = Spread::EMPTY;
         for departure in departed {
-            spread.add(departure.sojourn);
+            self.interval.add(departure.sojourn);
         }
-        self.interval.merge(&spread);
         if self.from.is_some() {
             for departure in departed {
                 self.delay.count(departure.sojourn);
