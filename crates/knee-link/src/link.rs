@@ -278,10 +278,11 @@ impl Line {
     fn step<Q: Bursts + ?Sized>(&mut self, queue: &mut Q, now: Time, until: Time, mut sink: impl FnMut(Departure)) {
         self.cx.now = now;
         if let Server::Wire(wire) = &mut self.server {
-            if let Some((packet, sojourn)) = self.on_wire {
+            if let Some((mut packet, sojourn)) = self.on_wire {
                 self.counters.departed += 1;
                 self.counters.bytes += self.wire_bytes;
-                sink(Departure::of(packet, sojourn, now));
+                packet.add_queued(sojourn);
+                sink(Departure { at: now, packet, sojourn });
             }
             let max = wire.begun_within(until - now, self.full);
             let (packet, sojourn) = self.on_wire.get_or_insert_default();
@@ -370,7 +371,9 @@ impl Line {
         let (Server::Wire(wire), Some((mut packet, mut sojourn))) = (&mut self.server, self.on_wire) else { return };
         let mut begins = now;
         for _ in 1..count {
-            sink(Departure::of(packet, sojourn, self.due));
+            let mut left = packet;
+            left.add_queued(sojourn);
+            sink(Departure { at: self.due, packet: left, sojourn });
             sojourn += self.due - begins;
             begins = self.due;
             packet = packet.behind(1);

@@ -170,11 +170,12 @@ impl<Q: Queue + ?Sized> Port for Access<'_, Q> {
     }
 
     fn leave(&mut self, frame: Frame, at: Time) {
-        let Frame { packet, since, .. } = frame;
+        let Frame { mut packet, since, .. } = frame;
         let at = at.max(self.transit.leaving.back().map_or(self.cx.now, |last| last.at));
         let sojourn = since.saturating_sub(packet.at);
         self.transit.held -= 1;
-        self.transit.leaving.push_back(Departure::of(packet, sojourn, at));
+        packet.add_queued(sojourn);
+        self.transit.leaving.push_back(Departure { at, packet, sojourn });
     }
 
     fn lose(&mut self, frame: Frame) {

@@ -13,15 +13,6 @@ pub struct Departure {
     pub sojourn: Time,
 }
 
-impl Departure {
-    /// A packet leaves after a `sojourn` in the queue, which is not yet added to `queued`.
-    #[inline]
-    pub(crate) fn of(mut packet: Packet, sojourn: Time, at: Time) -> Self {
-        packet.add_queued(sojourn);
-        Self { at, packet, sojourn }
-    }
-}
-
 /// A packet that was dropped, and when.
 pub type Dropped = (Time, Packet);
 
