@@ -255,8 +255,8 @@ static inline u32 knee_wild_acks_queue(struct knee_lola_wild *w,
 }
 
 /*
- * Takes an RTT of slow start. It is of the last burst of ACKs if that began less
- * than `burst` ago: an aggregate of the path is no queue.
+ * Takes an RTT of slow start. It is of the last burst of ACKs if that began
+ * less than `burst` ago: an aggregate of the path is no queue.
  */
 static inline void knee_wild_recent(struct knee_lola_wild *w, u64 now, u32 rtt,
 				    u32 burst)

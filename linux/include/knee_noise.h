@@ -8,8 +8,8 @@
  * the median of its last |m(i) - 2 m(i-1) + m(i-2)|. In use is the shortest
  * span that is quiet: its noise is at most `first`, for the shortest of all, or
  * `quiet`. All in us; RTTs below 2^31, so that a second difference has at most
- * 32 bits. For the least RTT, a gap between RTTs counts for at most the shortest
- * span: all that waited in it have long RTTs.
+ * 32 bits. For the least RTT, a gap between RTTs counts for at most the
+ * shortest span: all that waited in it have long RTTs.
  */
 #ifndef KNEE_NOISE_H
 #define KNEE_NOISE_H
