@@ -2,6 +2,7 @@
 //! happens elsewhere in the network.
 
 use crate::networks::{self, MS, S, any_applications, any_dumbbell, any_network};
+use knee_net::output::FlowFigures;
 use knee_sim::{Output, Rows, Simulation};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -31,6 +32,18 @@ fn same(one: &[String], other: &[String]) -> Result<(), TestCaseError> {
     prop_assert_eq!(first, None);
     prop_assert_eq!(one.len(), other.len());
     Ok(())
+}
+
+/// Packets of a flow that has stopped are still acknowledged, and count no more.
+#[test]
+fn the_figures_of_a_flow_end_as_it_stops() {
+    let link = networks::link(10_000_000, &json!({"packets": 100}));
+    let flows = [networks::flow("reno", 20 * MS, 0, S), networks::flow("cubic", 30 * MS, 0, S)];
+    let [until_then, longer] = [S, 2 * S].map(|duration| run(&networks::spec(duration, &[link.clone()], &flows)).0.flows);
+    for (then, later) in until_then.iter().zip(&longer) {
+        let rtts = |flow: &FlowFigures| [flow.rtt_mean_ms, flow.rtt_p95_ms, flow.rtt_max_ms, Some(flow.throughput_mbps)];
+        assert_eq!(rtts(then), rtts(later));
+    }
 }
 
 proptest! {

@@ -153,6 +153,22 @@ fn stepped_changed_and_copied_it_gives_the_bits_of_an_uninterrupted_run() {
 }
 
 /// With every algorithm and every discipline, and all changes there are.
+/// Short steps come to a time in the end, and one that is past is reached at once, without a step.
+#[test]
+fn a_time_is_reached_once_and_stays_reached() {
+    let mut spec = spec(S, &[link(10_000_000, &json!(null))], &[flow("reno", 20 * MS, 0, S)]);
+    // A link that loses what it has carried goes event by event.
+    for corrupt in [0.0, 0.01] {
+        spec["links"][0]["corrupt"] = json!(corrupt);
+        let mut simulation = simulation(&spec);
+        let [early, late] = [100, 400].map(Time::from_millis);
+        let steps = (1..).find(|_| simulation.approach(late, 10)).unwrap();
+        assert!(steps > 2 && simulation.now() == late);
+        assert!([early, late].into_iter().all(|time| simulation.approach(time, 0)));
+        assert_eq!(simulation.now(), late);
+    }
+}
+
 #[test]
 fn every_algorithm_and_every_queue_is_copied_as_it_is() {
     let queues: Vec<_> = knee_queue::registry().iter().map(|entry| entry.name).collect();
