@@ -45,6 +45,22 @@ fn a_page_of_71_streams_takes_1_290_ms() {
     }
 }
 
+/// With 0-RTT a request leaves before the handshake is over, which is on record all the same.
+#[test]
+fn each_connection_has_one_handshake_on_record() {
+    for zero_rtt in [false, true] {
+        let pages = json!({"objects": {"fixed": 1}, "number": 5});
+        let mut traffic = page(1);
+        traffic.as_object_mut().unwrap().extend(pages.as_object().unwrap().clone());
+        let mut spec = scenario("cubic", &traffic);
+        spec["quic"] = json!({"zero_rtt": zero_rtt});
+        let rows = run(&spec).1;
+        let [pages, handshakes] = [What::Page, What::Connect].map(|what| completed(&rows, what));
+        assert_eq!((pages.len(), handshakes.len()), (5, 5), "0-RTT: {zero_rtt}");
+        assert!(handshakes.iter().all(|handshake| (40.0..50.0).contains(&millis(handshake))), "{handshakes:?}");
+    }
+}
+
 /// 71 objects of 37 kB take 1,051 ms of the link, and 4 % more with headers. Shared, all of them come towards the end,
 /// those first that were asked for in the first window; one by one, each takes its own part. Of two urgencies all of
 /// the higher come before any of the lower.
