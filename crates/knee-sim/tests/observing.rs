@@ -40,7 +40,7 @@ fn the_figures_of_a_flow_end_as_it_stops() {
     let link = networks::link(10_000_000, &json!({"packets": 100}));
     let flows = [networks::flow("reno", 20 * MS, 0, S), networks::flow("cubic", 30 * MS, 0, S)];
     let [until_then, longer] =
-        [S, 2 * S].map(|duration| run(&networks::spec(duration, &[link.clone()], &flows)).0.flows);
+        [S, 2 * S].map(|duration| run(&networks::spec(duration, std::slice::from_ref(&link), &flows)).0.flows);
     for (then, later) in until_then.iter().zip(&longer) {
         let rtts =
             |flow: &FlowFigures| [flow.rtt_mean_ms, flow.rtt_p95_ms, flow.rtt_max_ms, Some(flow.throughput_mbps)];
