@@ -152,7 +152,6 @@ fn stepped_changed_and_copied_it_gives_the_bits_of_an_uninterrupted_run() {
     assert!(replays * 4 < cases, "{replays} of {cases} had to be replayed");
 }
 
-/// With every algorithm and every discipline, and all changes there are.
 /// Short steps come to a time in the end, and one that is past is reached at once, without a step.
 #[test]
 fn a_time_is_reached_once_and_stays_reached() {
@@ -169,6 +168,7 @@ fn a_time_is_reached_once_and_stays_reached() {
     }
 }
 
+/// With every algorithm and every discipline, and all changes there are.
 #[test]
 fn every_algorithm_and_every_queue_is_copied_as_it_is() {
     let queues: Vec<_> = knee_queue::registry().iter().map(|entry| entry.name).collect();
