@@ -25,7 +25,7 @@ _PARTS: list[tuple[Any, str, str]] = [
     (_core, "simulate", "the core"),
     (sim, "measured", "columns for figures, remarks of the ground"),
     (ground.Measured, "summary", "the summary"),
-    (ground.Measured, "result", "scenario.toml, the manifest"),
+    (ground.Measured, "result", "the manifest"),
 ]
 #: Runs that are timed.
 _RUNS = 200
